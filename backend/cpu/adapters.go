@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"fmt"
 	"unsafe"
 
@@ -20,7 +21,8 @@ func (slots) Bytes() int64 { return 0 }
 // the second as rows, b [rank][out]. Of a table of embeddings a is [vocab][rank].
 type adapter struct {
 	graph.LowRank
-	a, b floatRows
+	a, b   floatRows
+	panels []uint16 // in place of b, in BF16: see vec.Ops.AddPanels
 }
 
 // floatRows are rows of floats: F32 where they lie or were made, others in the format of their file.
@@ -33,6 +35,14 @@ type floatRows struct {
 
 // row is row i, decoded into buffer where it does not lie as F32.
 func (m *floatRows) row(i int, buffer []float32) []float32 { return m.columns(i, 0, m.Cols, buffer) }
+
+// bf16 is row i where it lies in BF16; nil: it does not.
+func (m *floatRows) bf16(i int) []uint16 {
+	if m.u16 == nil || m.Format != quant.BF16 {
+		return nil
+	}
+	return m.u16[i*m.Cols : (i+1)*m.Cols]
+}
 
 // columns is numbers [from, to) of row i.
 func (m *floatRows) columns(i, from, to int, buffer []float32) []float32 {
@@ -77,14 +87,33 @@ func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank) error 
 		s[slot] = nil
 		return nil
 	}
-	a := &adapter{LowRank: *l}
-	if l.Rank() > 0 {
+	a := &adapter{LowRank: *l, a: newFloatRows(d.vec, l.A)}
+	switch {
+	case l.Rank() == 0:
+	case l.B.Format == quant.BF16 && l.B.Rows%vec.PanelColumns == 0 && l.A.Cols != l.Rank():
+		a.panels = panelsOf(l.B)
+	default:
 		b, err := l.B.Transposed()
 		if err != nil {
 			return fmt.Errorf("cpu: an adapter's second matrix: %w", err)
 		}
-		a.a, a.b = newFloatRows(d.vec, l.A), newFloatRows(d.vec, b)
+		a.b = newFloatRows(d.vec, b)
 	}
 	s[slot] = a
 	return nil
+}
+
+// panelsOf is a matrix in BF16, [out, rank], in panels of its rows: [out/16][rank][16].
+func panelsOf(t quant.Tensor) []uint16 {
+	panels := make([]uint16, t.Rows*t.Cols)
+	for first := 0; first < t.Rows; first += vec.PanelColumns {
+		panel := panels[first*t.Cols : (first+vec.PanelColumns)*t.Cols]
+		for i := range vec.PanelColumns {
+			row := t.Data[2*(first+i)*t.Cols : 2*(first+i+1)*t.Cols]
+			for r := range t.Cols {
+				panel[r*vec.PanelColumns+i] = binary.LittleEndian.Uint16(row[2*r:])
+			}
+		}
+	}
+	return panels
 }

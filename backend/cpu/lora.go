@@ -39,7 +39,7 @@ func loraSizes(n *graph.Node, lim backend.Limits) (h, buffer int) {
 	rank := 0
 	buffer = n.In[0].Axis.Len()
 	for _, w := range n.Weights {
-		rank, buffer = max(rank, w.Slots.Rank), max(buffer, w.Out.Len())
+		rank, buffer = max(rank, w.Slots.Rank), max(buffer, w.Out.Len(), w.Slots.Rank)
 	}
 	return lim.Rows(n.In[0].Rows) * len(n.Weights) * rank, buffer
 }
@@ -94,9 +94,14 @@ func bySlot(b *backend.Batch, f func(slot int, uses []backend.SeqAdapter)) {
 	}
 }
 
+// narrowRows is up to how many rows of an adapter each read its numbers in BF16; for more these are widened once.
+const narrowRows = 4
+
 // shrink makes the worker's part of h: of each adapter some of its ranks, for all its rows.
 func (l *lora) shrink(w *worker, b *backend.Batch, nth int32, buffer []float32) {
 	bySlot(b, func(slot int, uses []backend.SeqAdapter) {
+		n := 0
+		l.eachRow(b, uses, nth, func(backend.SeqAdapter, int) { n++ })
 		for i, t := range l.targets {
 			a := t.slots[slot]
 			if a == nil {
@@ -104,19 +109,32 @@ func (l *lora) shrink(w *worker, b *backend.Batch, nth int32, buffer []float32) 
 			}
 			from, to := w.share(a.Rank(), 1)
 			for j := from; j < to; j++ {
-				row := a.a.row(j, buffer)
-				for _, u := range uses {
-					if u.Nth != nth {
-						continue
-					}
-					first, last := b.AdapterRows(u, l.rows)
-					for r := first; r < last; r++ {
-						l.hidden(r, i)[j] = a.Scale * l.vec.Dot(l.x[r*l.in:(r+1)*l.in], row)
-					}
+				if narrow := a.a.bf16(j); narrow != nil && n <= narrowRows {
+					l.eachRow(b, uses, nth, func(_ backend.SeqAdapter, r int) {
+						l.hidden(r, i)[j] = a.Scale * l.vec.DotBF16(l.x[r*l.in:(r+1)*l.in], narrow)
+					})
+					continue
 				}
+				row := a.a.row(j, buffer)
+				l.eachRow(b, uses, nth, func(_ backend.SeqAdapter, r int) {
+					l.hidden(r, i)[j] = a.Scale * l.vec.Dot(l.x[r*l.in:(r+1)*l.in], row)
+				})
 			}
 		}
 	})
+}
+
+// eachRow calls f with the rows of sequences whose adapter is their nth.
+func (l *lora) eachRow(b *backend.Batch, uses []backend.SeqAdapter, nth int32, f func(u backend.SeqAdapter, r int)) {
+	for _, u := range uses {
+		if u.Nth != nth {
+			continue
+		}
+		first, last := b.AdapterRows(u, l.rows)
+		for r := first; r < last; r++ {
+			f(u, r)
+		}
+	}
 }
 
 // hidden is the row of h for a row of x and a target.
@@ -138,15 +156,7 @@ func (l *lora) expand(w *worker, b *backend.Batch, nth int32, target int, buffer
 			return
 		}
 		each := func(f func(u backend.SeqAdapter, r int, y []float32)) {
-			for _, u := range uses {
-				if u.Nth != nth {
-					continue
-				}
-				first, last := b.AdapterRows(u, l.rows)
-				for r := first; r < last; r++ {
-					f(u, r, t.y[r*t.out+from:r*t.out+to])
-				}
-			}
+			l.eachRow(b, uses, nth, func(u backend.SeqAdapter, r int) { f(u, r, t.y[r*t.out+from:r*t.out+to]) })
 		}
 		if a.Columns != nil {
 			each(func(u backend.SeqAdapter, _ int, y []float32) {
@@ -171,9 +181,20 @@ func (l *lora) expand(w *worker, b *backend.Batch, nth int32, target int, buffer
 				})
 			}
 		}
-		for j := range a.Rank() {
-			row := a.b.columns(j, from, to, buffer)
-			each(func(u backend.SeqAdapter, r int, y []float32) { l.vec.Axpby(y, row, 1, u.Scale*l.hidden(r, target)[j]) })
+		if a.panels != nil {
+			each(func(u backend.SeqAdapter, r int, y []float32) {
+				h := l.hidden(r, target)[:a.Rank()]
+				if u.Scale != 1 {
+					h = buffer[:len(h)]
+					l.vec.Multiply(h, l.hidden(r, target), u.Scale)
+				}
+				l.vec.AddPanels(y, a.panels[from*len(h):to*len(h)], h)
+			})
+		} else {
+			for j := range a.Rank() {
+				row := a.b.columns(j, from, to, buffer)
+				each(func(u backend.SeqAdapter, r int, y []float32) { l.vec.Axpby(y, row, 1, u.Scale*l.hidden(r, target)[j]) })
+			}
 		}
 		if a.Bias != nil {
 			each(func(u backend.SeqAdapter, _ int, y []float32) { l.vec.Axpby(y, a.Bias[from:to], 1, u.Scale) })

@@ -14,13 +14,13 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// caseSlots is how many adapters the cases of the op table have. Those in odd slots scale or replace results too.
+// caseSlots is how many adapters the cases of the op table have. Those in odd slots scale or replace results too; that in the last is in BF16.
 const caseSlots, caseRank = 3, 40
 
 // loraCases change results of linears, and embeddings, by adapters of mixed ranks; one sequence of four has none.
 func loraCases() []Case {
 	var all []Case
-	for _, size := range []struct{ out, in, targets int }{{37, 96, 1}, {136, 256, 3}, {40, 1056, 2}} {
+	for _, size := range []struct{ out, in, targets int }{{37, 96, 1}, {144, 256, 3}, {40, 1056, 2}} {
 		for _, steps := range []Steps{{{1}}, {{1, 1, 1, 1, 1}}, {{5, 3, 9}}, {{33, 1, 20, 2}}} {
 			all = append(all, Case{
 				Name: fmt.Sprintf("LoRA/%d of %dx%d/rows%d", size.targets, size.out, size.in, LimitsFor(steps, 16).Tokens), Op: "LoRA", Steps: steps, Vary: giveAdapters, Tolerance: 1e-5,
@@ -72,13 +72,16 @@ func giveAdapters(b *backend.Batch, _ *rand.Rand) {
 	for s := range b.Seqs() {
 		if s%4 < caseSlots {
 			slot := (s + 1) % caseSlots
-			b.Adapters = append(b.Adapters, backend.SeqAdapter{Seq: int32(s), Slot: int32(slot), Scale: 1 - 0.25*float32(s%2), Rank: rankOf(slot), Bytes: 4})
+			b.Adapters = append(b.Adapters, backend.SeqAdapter{Seq: int32(s), Slot: int32(slot), Scale: 1 - 0.25*float32(s%2), Rank: rankOf(slot), Bytes: bytesOf(slot)})
 		}
 	}
 	slices.SortFunc(b.Adapters, func(x, y backend.SeqAdapter) int {
 		return cmp.Or(cmp.Compare(x.Slot, y.Slot), cmp.Compare(x.Seq, y.Seq))
 	})
 }
+
+// bytesOf is what a number of the adapter in a slot takes.
+func bytesOf(slot int) int32 { return []int32{4, 4, 2}[slot] }
 
 // rankOf is the rank of the adapter in a slot.
 func rankOf(slot int) int32 { return []int32{caseRank, 5, 17}[slot] }
@@ -88,9 +91,16 @@ func randomLowRank(w *graph.Weight, slot int) *graph.LowRank {
 	rnd := rand.New(rand.NewPCG(uint64(len(w.Name)), uint64(slot)))
 	tensor := func(rows, cols int) quant.Tensor {
 		t := quant.Tensor{Format: quant.F32, Rows: rows, Cols: cols}
+		if slot == 2 {
+			t.Format = quant.BF16
+		}
 		for range rows * cols {
-			// Numbers that BF16 holds, so that all devices have the same.
-			t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(float32(rnd.IntN(255)-127)/256))
+			x := float32(rnd.IntN(255)-127) / 256 // which BF16 holds, so that all devices have the same
+			if slot == 2 {
+				t.Data = binary.LittleEndian.AppendUint16(t.Data, quant.F32ToBF16(x))
+			} else {
+				t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(x))
+			}
 		}
 		return t
 	}

@@ -100,6 +100,7 @@ var generic = &kernels{
 	widenBF16:  genericWiden(quant.BF16ToF32),
 
 	deltaMost: math.MaxInt, delta: genericDelta, stateSteps: genericStateSteps, scanSteps: genericScanSteps,
+	dotBF16: genericDotBF16, addPanels: genericAddPanels,
 }
 
 func slice(p *float32, n int) []float32 { return unsafe.Slice(p, n) }

@@ -24,6 +24,7 @@ var avx2 = &kernels{
 	softcap: softcapY, exp: expY, rotateHalf: rotateHalfY, rotateAdjacent: rotateAdjacentY,
 	narrowF16: narrowF16Y, narrowBF16: narrowBF16Y, widenF16: widenF16Y, widenBF16: widenBF16Y,
 	deltaWidth: 16, deltaWide: deltaWideY, deltaMost: 8, delta: deltaNarrowY, stateSteps: stateStepsY, scanSteps: scanStepsY,
+	dotBF16: dotBF16Y, addPanels: addPanelsY,
 	expandBF16: expandBF16Y, expandF16: expandF16Y,
 }
 
@@ -37,6 +38,7 @@ var avx512 = &kernels{
 	softcap: softcapZ, exp: expZ, rotateHalf: rotateHalfZ, rotateAdjacent: rotateAdjacentZ,
 	narrowF16: narrowF16Z, narrowBF16: narrowBF16Z, widenF16: widenF16Z, widenBF16: widenBF16Z,
 	deltaWidth: 64, deltaWide: deltaWideZ, deltaMost: 16, delta: deltaNarrowZ, stateSteps: stateStepsZ, scanSteps: scanStepsZ,
+	dotBF16: dotBF16Z, addPanels: addPanelsZ,
 	expandBF16: expandBF16Z, expandF16: expandF16Z,
 }
 

@@ -20,6 +20,7 @@ var neon = &kernels{
 	softcap: softcapQ, exp: expQ, rotateHalf: rotateHalfQ, rotateAdjacent: rotateAdjacentQ,
 	narrowF16: narrowF16Q, narrowBF16: narrowBF16Q, widenF16: widenF16Q, widenBF16: widenBF16Q,
 	deltaWidth: 16, deltaWide: deltaWideQ, deltaMost: 1, delta: deltaNarrowQ, stateSteps: stateStepsQ, scanSteps: scanStepsQ,
+	dotBF16: dotBF16Q, addPanels: addPanelsQ,
 	expandBF16: expandBF16Q, expandF16: expandF16Q,
 }
 

@@ -40,6 +40,8 @@ type kernels struct {
 	delta      deltaSteps
 	stateSteps func(h, x, y *float32, rows int, in, read *float32, n int, decay, step, skip float32)
 	scanSteps  func(h, rates, steps, by, y *float32, rows int, in, read *float32, n int)
+	dotBF16    func(x *float32, y *uint16, n int) float32           // n vectors
+	addPanels  func(y *float32, b *uint16, h *float32, rank, n int) // n panels
 
 	expandBF16, expandF16 func(dst *float32, src *byte, n int, table *byte) // n blocks; nil: as quant decodes them
 }

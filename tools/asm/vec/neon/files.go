@@ -14,6 +14,7 @@ var Files = []arm.File{
 	{Name: "delta_neon", Build: delta},
 	{Name: "states_neon", Build: states},
 	{Name: "sparse_neon", Build: sparse},
+	{Name: "adapters_neon", Build: adapters},
 }
 
 // pause writes a wait. ISB empties the pipeline, for some tens of cycles; YIELD, which the manual has for this, does
