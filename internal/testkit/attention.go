@@ -1,0 +1,130 @@
+package testkit
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// attentionSteps are steps whose sequences start at different times, with contexts across tiles and pages.
+func attentionSteps() []Steps {
+	return []Steps{
+		{{1}, {1}, {1}},
+		{{17, 3, 0}, {1, 40, 2}, {1, 1, 1}},
+		{{150, 1}, {1, 1}, {33, 5}},
+		{{530, 3}, {1, 260}, {3, 1}, {40, 40}, {40, 40}}, // far enough for a device to cut the keys
+	}
+}
+
+// attentionCases write keys and values over several steps and look back at them: all head groupings, sizes, windows of rolled tables
+// and caps, sequences that start at different times, contexts across tiles and pages.
+func attentionCases() []Case {
+	var all []Case
+	for _, h := range []struct{ heads, kv, size int }{{4, 4, 16}, {8, 2, 64}, {6, 1, 80}, {4, 2, 128}, {2, 1, 256}, {4, 4, 96}, {1, 1, 320}} {
+		for _, window := range []int{0, 9, 70} {
+			for i, s := range attentionSteps() {
+				if i == 3 && h.size != 16 || h.size > 256 && (i != 1 || window > 0) {
+					continue // the reference takes its time
+				}
+				limit := float64(0)
+				if i == 1 {
+					limit = 2
+				}
+				all = append(all, Case{
+					Name: fmt.Sprintf("Attention/%d:%dx%d/window%d/steps%d", h.heads, h.kv, h.size, window, i), Op: "Attention", Steps: s, Window: window, Tolerance: 1e-5,
+					Graph: func(b *graph.Builder) *graph.Value {
+						kv := axis("kv", h.kv, h.size)
+						cache := b.Cache(0, kv, kv, window)
+						cache = b.KVWrite(cache, feed(b, "k", kv), feed(b, "v", kv))
+						return b.Attention("y", feed(b, "q", axis("heads", h.heads, h.size)), cache, graph.Attention{Scale: 0.2, Softcap: limit})
+					},
+				})
+			}
+		}
+	}
+	return all
+}
+
+// sinkCases are attention with sinks, whose heads share keys in all ways that kernels tell apart.
+func sinkCases() []Case {
+	var all []Case
+	steps := attentionSteps()
+	for i, s := range steps {
+		all = append(all, Case{
+			Name: fmt.Sprintf("Attention/sinks/steps%d", i), Op: "Attention", Steps: s, Window: 130 * (i % 2), Tolerance: 1e-5,
+			Graph: func(b *graph.Builder) *graph.Value {
+				kv := axis("kv", 2, 16)
+				cache := b.KVWrite(b.Cache(0, kv, kv, 130*(i%2)), feed(b, "k", kv), feed(b, "v", kv))
+				q, sinks := feed(b, "q", axis("heads", 6, 16)), b.Vector("sinks", axis("heads", 6, 1))
+				return b.Attention("y", q, cache, graph.Attention{Scale: 0.2}, sinks)
+			},
+		})
+	}
+	for _, h := range []struct{ heads, kv, size int }{{16, 2, 64}, {6, 1, 80}, {6, 2, 96}, {4, 2, 128}, {2, 1, 256}} {
+		for _, both := range []bool{false, true} {
+			window, limit, s := 70, 2.0, steps[2]
+			if both {
+				window, s = 0, Steps{{150, 1, 20}}
+			}
+			if h.size == 64 {
+				limit = 0
+			}
+			all = append(all, Case{
+				Name: fmt.Sprintf("Attention/sinks/%d:%dx%d/both %v", h.heads, h.kv, h.size, both), Op: "Attention", Steps: s, Window: window, Tolerance: 1e-5,
+				Graph: func(b *graph.Builder) *graph.Value {
+					kv := axis("kv", h.kv, h.size)
+					cache := b.KVWrite(b.Cache(0, kv, kv, window), feed(b, "k", kv), feed(b, "v", kv))
+					q, sinks := feed(b, "q", axis("heads", h.heads, h.size)), b.Vector("sinks", axis("heads", h.heads, 1))
+					return b.Attention("y", q, cache, graph.Attention{Scale: 0.2, Softcap: limit, Bidirectional: both}, sinks)
+				},
+			})
+		}
+	}
+	return all
+}
+
+// maskCases look no further back than the chunk of a query, or no further than so many keys either way.
+func maskCases() []Case {
+	var all []Case
+	for _, h := range []struct{ heads, kv, size int }{{4, 4, 16}, {8, 2, 64}, {4, 2, 128}} {
+		for _, chunk := range []int{32, 100} {
+			for i, s := range attentionSteps()[:3] {
+				all = append(all, Case{
+					Name: fmt.Sprintf("Attention/chunks of %d/%d:%dx%d/steps%d", chunk, h.heads, h.kv, h.size, i), Op: "Attention", Steps: s, Window: chunk, Tolerance: 1e-5,
+					Graph: func(b *graph.Builder) *graph.Value {
+						kv := axis("kv", h.kv, h.size)
+						cache := b.KVWrite(b.Cache(0, kv, kv, chunk), feed(b, "k", kv), feed(b, "v", kv))
+						return b.Attention("y", feed(b, "q", axis("heads", h.heads, h.size)), cache, graph.Attention{Scale: 0.2, Chunked: true})
+					},
+				})
+			}
+		}
+		for i, s := range []Steps{{{1, 17}}, {{40, 230, 3}}} {
+			all = append(all, Case{
+				Name: fmt.Sprintf("Attention/within 8/%d:%dx%d/steps%d", h.heads, h.kv, h.size, i), Op: "Attention", Steps: s, Tolerance: 1e-5,
+				Graph: func(b *graph.Builder) *graph.Value {
+					kv := axis("kv", h.kv, h.size)
+					cache := b.KVWrite(b.Cache(0, kv, kv, 0), feed(b, "k", kv), feed(b, "v", kv))
+					return b.Attention("y", feed(b, "q", axis("heads", h.heads, h.size)), cache, graph.Attention{Scale: 0.2, Bidirectional: true, Reach: 8})
+				},
+			})
+		}
+	}
+	return all
+}
+
+// bidirectionalCases look at all keys of a sequence.
+func bidirectionalCases() []Case {
+	var all []Case
+	for i, s := range []Steps{{{1, 17}}, {{40, 530, 3}}} {
+		all = append(all, Case{
+			Name: fmt.Sprintf("Attention/both/steps%d", i), Op: "Attention", Steps: s, Tolerance: 1e-5,
+			Graph: func(b *graph.Builder) *graph.Value {
+				kv := axis("kv", 4, 16)
+				cache := b.KVWrite(b.Cache(0, kv, kv, 0), feed(b, "k", kv), feed(b, "v", kv))
+				return b.Attention("y", feed(b, "q", kv), cache, graph.Attention{Scale: 0.2, Bidirectional: true})
+			},
+		})
+	}
+	return all
+}
