@@ -50,8 +50,7 @@ func simple(f func(o vec.Ops, n *graph.Node, a backend.Args) body) bind {
 	return func(d *Device, n *graph.Node, a backend.Args) (body, error) { return f(d.vec, n, a), nil }
 }
 
-// Kernels implements backend.Device. The table below is all the CPU can do; activations are F32, and Q8 where a matrix
-// in a block format reads them.
+// Kernels implements backend.Device. Activations are F32, and Q8 where a matrix in a block format reads them.
 func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	for _, list := range [][]*graph.Value{n.In, n.Out} {
 		for _, v := range list {
@@ -60,7 +59,17 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 			}
 		}
 	}
-	k := kernel{dev: d}
+	for _, find := range []func(*graph.Node) kernel{d.matrixKernel, d.cacheKernel, d.stateKernel, d.rowKernel, pointwiseKernel} {
+		if k := find(n); k.bind != nil {
+			k.dev = d
+			return []backend.Kernel{k}
+		}
+	}
+	return nil
+}
+
+// matrixKernel is the kernel of a product with matrices; without a bind if n is none.
+func (d *Device) matrixKernel(n *graph.Node) (k kernel) {
 	switch n.Op.(type) {
 	case graph.Embed:
 		k.partition = byRows
@@ -72,63 +81,35 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.LoRAEmbed:
 		k.partition = byRows
 		k.name, k.bind = "lora embed", simple(bindLoRAEmbed)
-	case graph.Quantize:
-		k.rowBlocks, k.partition = true, quantizePartition(n)
-		k.name, k.bind = "quantize "+d.tier.String(), bindQuantize
-	case graph.RMSNorm:
-		k.rowBlocks, k.partition = true, byRows
-		k.name, k.bind = "rmsnorm", simple(bindRMSNorm)
-	case graph.AddNorm:
-		k.rowBlocks, k.partition = true, byRows
-		k.name, k.bind = "add+rmsnorm", simple(bindAddNorm)
-	case graph.LayerNorm:
-		k.rowBlocks, k.partition = true, byRows
-		k.name, k.bind = "layernorm", simple(bindLayerNorm)
-	case graph.Angles:
-		k.partition = byRows
-		k.name, k.bind = "angles", simple(bindAngles)
-	case graph.RoPE:
-		k.rowBlocks, k.partition = true, byRows
-		k.name, k.bind = "rope", simple(bindRoPE)
+	case graph.MoE:
+		k.name, k.bind, k.scratch = d.moeKernel(n), bindMoE, d.moeScratchBytes
+	case graph.HeadLinear:
+		k.name, k.bind, k.scratch = d.headLinearKernel(n), bindHeadLinear, headLinearScratch
+	}
+	return k
+}
+
+// cacheKernel is the kernel of an op on caches of keys and values.
+func (d *Device) cacheKernel(n *graph.Node) (k kernel) {
+	switch n.Op.(type) {
 	case graph.KVWrite:
 		k.rowBlocks, k.partition = true, byRows
 		k.name, k.bind, k.scratch = "kvwrite", bindKVWrite, kvWriteScratch
 	case graph.Attention:
 		k.name, k.bind, k.scratch = "attention "+d.tier.String(), bindAttention, d.attentionScratch
-	case graph.MoE:
-		k.name, k.bind, k.scratch = d.moeKernel(n), bindMoE, d.moeScratchBytes
-	case graph.HeadLinear:
-		k.name, k.bind, k.scratch = d.headLinearKernel(n), bindHeadLinear, headLinearScratch
 	case graph.TopKeys:
 		k.partition = byRows
 		k.name, k.bind, k.scratch = "top keys", bindTopKeys, topKeysScratch
 	case graph.SparseAttention:
 		k.partition = byRows
 		k.name, k.bind, k.scratch = "sparse attention "+d.tier.String(), bindSparseAttention, d.sparseScratch
-	case graph.Route:
-		k.rowBlocks, k.partition = true, byRows
-		k.name, k.bind = "route", bindRoute
-	case graph.GateRows:
-		k.rowBlocks, k.partition = true, byRows
-		k.name, k.bind = "gate rows", simple(bindGateRows)
-	case graph.Act:
-		k.rowBlocks, k.partition = true, byColumns
-		k.name, k.bind = "act", simple(bindAct)
-	case graph.ActMul:
-		k.rowBlocks, k.partition = true, byColumns
-		k.name, k.bind = "actmul", simple(bindActMul)
-	case graph.Add:
-		k.rowBlocks, k.partition = true, byColumns
-		k.name, k.bind = "add", simple(bindAdd)
-	case graph.Softcap:
-		k.rowBlocks, k.partition = true, byColumns
-		k.name, k.bind = "softcap", simple(bindSoftcap)
-	case graph.Scale:
-		k.rowBlocks, k.partition = true, byColumns
-		k.name, k.bind = "scale", simple(bindScale)
-	case graph.XIELU:
-		k.rowBlocks, k.partition = true, byColumns
-		k.name, k.bind = "xielu", simple(bindXIELU)
+	}
+	return k
+}
+
+// stateKernel is the kernel of an op on recurrent states.
+func (d *Device) stateKernel(n *graph.Node) (k kernel) {
+	switch n.Op.(type) {
 	case graph.CausalConv:
 		k.partition = byColumns
 		k.name, k.bind = "causal conv", simple(bindCausalConv)
@@ -140,13 +121,57 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		k.name, k.bind, k.scratch = "ssd", bindSSD, ssdScratch
 	case graph.SelectiveScan:
 		k.name, k.bind, k.scratch = "selective scan", bindSelectiveScan, selectiveScanScratch
+	}
+	return k
+}
+
+// rowKernel is the kernel of an op that treats each row for itself.
+func (d *Device) rowKernel(n *graph.Node) kernel {
+	k := kernel{rowBlocks: true, partition: byRows}
+	switch n.Op.(type) {
+	case graph.RMSNorm:
+		k.name, k.bind = "rmsnorm", simple(bindRMSNorm)
+	case graph.AddNorm:
+		k.name, k.bind = "add+rmsnorm", simple(bindAddNorm)
+	case graph.LayerNorm:
+		k.name, k.bind = "layernorm", simple(bindLayerNorm)
+	case graph.RoPE:
+		k.name, k.bind = "rope", simple(bindRoPE)
+	case graph.Route:
+		k.name, k.bind = "route", bindRoute
+	case graph.GateRows:
+		k.name, k.bind = "gate rows", simple(bindGateRows)
+	case graph.Quantize:
+		k.partition = quantizePartition(n)
+		k.name, k.bind = "quantize "+d.tier.String(), bindQuantize
+	case graph.Angles:
+		k.rowBlocks = false
+		k.name, k.bind = "angles", simple(bindAngles)
 	case graph.SelectRows:
+		k.rowBlocks, k.partition = false, anyPartition
 		k.name, k.bind = "select rows", simple(bindSelectRows)
 	default:
-		k.rowBlocks, k.partition = true, byRows
-		if k.name, k.bind = streamKernel(n.Op); k.bind == nil {
-			return nil
-		}
+		k.name, k.bind = streamKernel(n.Op)
 	}
-	return []backend.Kernel{k}
+	return k
+}
+
+// pointwiseKernel is the kernel of an op that treats each number for itself.
+func pointwiseKernel(n *graph.Node) kernel {
+	k := kernel{rowBlocks: true, partition: byColumns}
+	switch n.Op.(type) {
+	case graph.Act:
+		k.name, k.bind = "act", simple(bindAct)
+	case graph.ActMul:
+		k.name, k.bind = "actmul", simple(bindActMul)
+	case graph.Add:
+		k.name, k.bind = "add", simple(bindAdd)
+	case graph.Softcap:
+		k.name, k.bind = "softcap", simple(bindSoftcap)
+	case graph.Scale:
+		k.name, k.bind = "scale", simple(bindScale)
+	case graph.XIELU:
+		k.name, k.bind = "xielu", simple(bindXIELU)
+	}
+	return k
 }
