@@ -32,25 +32,7 @@ func TestKeptRows(t *testing.T) {
 	defer onCPU.Close()
 	for _, dev := range []backend.Device{ref.New(), onCPU} {
 		info := dev.Info()
-		run := func(g *graph.Graph) (*compile.Program, []float32) {
-			g, err := pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: dev}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := compile.Compile(g, dev, dir, lim)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(p.Close)
-			if err := p.Run(batch); err != nil {
-				t.Fatal(err)
-			}
-			rows := make([]float32, len(batch.Tokens)*p.Vocab())
-			if err := p.Logits(rows, 0, len(batch.Tokens)); err != nil {
-				t.Fatal(err)
-			}
-			return p, rows
-		}
+		run := func(g *graph.Graph) (*compile.Program, []float32) { return ran(t, g, dev, dir, lim, batch) }
 		whole, err := dir.Model.Graph(model.Options{Act: info.Act, Cache: graph.F32})
 		if err != nil {
 			t.Fatal(err)
@@ -99,6 +81,29 @@ func TestKeptRows(t *testing.T) {
 			t.Errorf("%s: rows beyond the limits are copied", info.Name)
 		}
 	}
+}
+
+// ran compiles a graph and runs a batch; it gives the logits of all its tokens.
+func ran(t *testing.T, g *graph.Graph, dev backend.Device, dir *modeldir.Dir, lim backend.Limits, batch *backend.Batch) (*compile.Program, []float32) {
+	t.Helper()
+	info := dev.Info()
+	g, err := pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: dev}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := compile.Compile(g, dev, dir, lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	if err := p.Run(batch); err != nil {
+		t.Fatal(err)
+	}
+	rows := make([]float32, len(batch.Tokens)*p.Vocab())
+	if err := p.Logits(rows, 0, len(batch.Tokens)); err != nil {
+		t.Fatal(err)
+	}
+	return p, rows
 }
 
 // cutBefore is a graph that ends with the rows of a value.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -85,19 +86,7 @@ func TestAdapters(t *testing.T) {
 	if got := text(""); got != base {
 		t.Errorf("without an adapter the answer was %q and is %q now", base, got)
 	}
-	embed := func(path, model string) string {
-		t.Helper()
-		status, body := post(t, h, path, fmt.Sprintf(`{"input": "Once upon a time", "model": %q}`, model))
-		if status != 200 {
-			t.Fatalf("%d %s", status, body)
-		}
-		return regexp.MustCompile(`"embeddings?":\[[^]]*`).FindString(string(body))
-	}
-	for _, path := range []string{"/v1/embeddings", "/api/embed"} {
-		if of, its := embed(path, m.Name()), embed(path, "a"); of == its || of == "" {
-			t.Errorf("%s gives the same vector with an adapter: %.60s", path, its)
-		}
-	}
+	embedWithAdapter(t, h, m.Name(), "a")
 	status, body := get(t, h.URL+"/v1/models")
 	if status != 200 || !strings.Contains(string(body), fmt.Sprintf(`"parent":%q`, m.Name())) {
 		t.Errorf("%d %s", status, body)
@@ -130,6 +119,24 @@ func TestAdapters(t *testing.T) {
 	_, body = get(t, h.URL+"/metrics")
 	if !strings.Contains(string(body), `vllm:lora_requests_info{max_lora="2"`) {
 		t.Error("the metrics have no vllm:lora_requests_info")
+	}
+}
+
+// embedWithAdapter checks that the adapter changes a text's vector.
+func embedWithAdapter(t *testing.T, h *httptest.Server, base, adapter string) {
+	t.Helper()
+	embed := func(path, model string) string {
+		t.Helper()
+		status, body := post(t, h, path, fmt.Sprintf(`{"input": "Once upon a time", "model": %q}`, model))
+		if status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		return regexp.MustCompile(`"embeddings?":\[[^]]*`).FindString(string(body))
+	}
+	for _, path := range []string{"/v1/embeddings", "/api/embed"} {
+		if of, its := embed(path, base), embed(path, adapter); of == its || of == "" {
+			t.Errorf("%s gives the same vector with an adapter: %.60s", path, its)
+		}
 	}
 }
 

@@ -52,7 +52,6 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	const head, dim = 64, 64 // of the built-in model
 	for tensor, module := range map[string]string{
 		"blk.3.ffn_up.weight": "mlp.up_proj", "blk.3.attn_q.weight": "self_attn.q_proj", "blk.3.ffn_down.weight": "mlp.down_proj", "blk.3.attn_k.weight": "",
 	} {
@@ -66,19 +65,7 @@ func TestMerge(t *testing.T) {
 		}
 		w, got := was.Floats(), is.Floats()
 		if m := a.Modules["model.layers.3."+module]; m != nil {
-			left, right, rank := m.B.Floats(), m.A.Floats(), m.B.Cols
-			for r := range was.Rows {
-				from := r // of the adapter's rows
-				if module == "self_attn.q_proj" {
-					within := r % head
-					from = r - within + within/2 + within%2*dim/2
-				}
-				for c := range was.Cols {
-					for j := range rank {
-						w[r*was.Cols+c] += 0.5 * m.Scale * left[from*rank+j] * right[j*was.Cols+c]
-					}
-				}
-			}
+			addLoRA(w, m, 0.5, module == "self_attn.q_proj")
 		} else if module != "" {
 			t.Fatalf("the adapter has nothing for %s", module)
 		}
@@ -142,6 +129,25 @@ func TestCopyRest(t *testing.T) {
 		}
 		if want := []string{"README.md", "config.json", "tokenizer.json"}; !slices.Equal(names, want) {
 			t.Errorf("%s: copied are %q, want %q", path, names, want)
+		}
+	}
+}
+
+// addLoRA adds a module's product, times a scale, to the matrix w of the built-in model, whose queries' rows are in pairs where the adapter's
+// are in halves.
+func addLoRA(w []float32, m *adapter.Module, scale float32, queries bool) {
+	const head, dim = 64, 64 // of the built-in model
+	left, right, rank, cols := m.B.Floats(), m.A.Floats(), m.B.Cols, m.A.Cols
+	for r := range m.B.Rows {
+		from := r // of the adapter's rows
+		if queries {
+			within := r % head
+			from = r - within + within/2 + within%2*dim/2
+		}
+		for c := range cols {
+			for j := range rank {
+				w[r*cols+c] += scale * m.Scale * left[from*rank+j] * right[j*cols+c]
+			}
 		}
 	}
 }

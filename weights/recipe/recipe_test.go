@@ -60,13 +60,7 @@ func TestRecipes(t *testing.T) {
 	for c := range 130 {
 		transposedWide = append(transposedWide, float32(c), float32(130+c), float32(260+c))
 	}
-	for _, c := range []struct {
-		r      Recipe
-		text   string
-		cols   int
-		window bool
-		want   []float32
-	}{
+	for _, c := range []recipeCase{
 		{Tensor("f"), "f", 3, true, []float32{0, 1, 2, 3, 4, 5}},
 		{Rows{Tensor("m"), 1, 3}, "m[1:3]", 6, true, []float32{6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}},
 		{Rows{Tensor("v"), 3, 5}, "v[3:5]", 2, true, []float32{3, 4}},
@@ -92,37 +86,7 @@ func TestRecipes(t *testing.T) {
 		{Permute{Tensor("v"), []int{5, 0, 4, 1, 3, 2}}, "permute(v, 6 rows)", 6, false, []float32{5, 0, 4, 1, 3, 2}},
 		{Rows{Permute{Tensor("v"), []int{5, 0, 4, 1, 3, 2}}, 2, 4}, "permute(v, 6 rows)[2:4]", 2, false, []float32{4, 1}},
 	} {
-		if c.r.String() != c.text {
-			t.Errorf("text %q, want %q", c.r, c.text)
-		}
-		m, err := Open(c.r, all)
-		if err != nil {
-			t.Errorf("%s: %v", c.r, err)
-			continue
-		}
-		if m.Cols != c.cols || m.Rows*m.Cols != len(c.want) {
-			t.Errorf("%s is %v, want %d numbers in rows of %d", c.r, m.Shape, len(c.want), c.cols)
-			continue
-		}
-		if w := m.from.window(0, m.Rows) != nil; w != c.window {
-			t.Errorf("%s is a window: %v, want %v", c.r, w, c.window)
-		}
-		for _, n := range []int{1, m.Rows} {
-			parts, err := m.Parts(n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if x := decode(parts); !slices.Equal(x, c.want) {
-				t.Errorf("%s in %d parts is %v, want %v", c.r, n, x, c.want)
-			}
-		}
-		buf, x := make([]byte, m.Format.RowBytes(m.Cols)), make([]float32, m.Cols)
-		for r := range m.Rows {
-			quant.Decode(m.Format, x, m.Read(buf, r, r+1))
-			if want := c.want[r*m.Cols : (r+1)*m.Cols]; !slices.Equal(x, want) {
-				t.Errorf("row %d of %s is %v, want %v", r, c.r, x, want)
-			}
-		}
+		c.check(t, all)
 	}
 	// Parts of a Stack lie in the file, each where its tensor does.
 	m, err := Open(Stack{Tensor("m"), Tensor("m")}, all)
@@ -131,6 +95,50 @@ func TestRecipes(t *testing.T) {
 	}
 	if parts, _ := m.Parts(2); &parts[1].Data[0] != &all["m"].Data[0] {
 		t.Error("a part of a stack has been copied")
+	}
+}
+
+// recipeCase is a recipe, its text, and what it makes: rows of cols numbers, and whether they are a window of the file.
+type recipeCase struct {
+	r      Recipe
+	text   string
+	cols   int
+	window bool
+	want   []float32
+}
+
+func (c recipeCase) check(t *testing.T, all files) {
+	t.Helper()
+	if c.r.String() != c.text {
+		t.Errorf("text %q, want %q", c.r, c.text)
+	}
+	m, err := Open(c.r, all)
+	if err != nil {
+		t.Errorf("%s: %v", c.r, err)
+		return
+	}
+	if m.Cols != c.cols || m.Rows*m.Cols != len(c.want) {
+		t.Errorf("%s is %v, want %d numbers in rows of %d", c.r, m.Shape, len(c.want), c.cols)
+		return
+	}
+	if w := m.from.window(0, m.Rows) != nil; w != c.window {
+		t.Errorf("%s is a window: %v, want %v", c.r, w, c.window)
+	}
+	for _, n := range []int{1, m.Rows} {
+		parts, err := m.Parts(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := decode(parts); !slices.Equal(x, c.want) {
+			t.Errorf("%s in %d parts is %v, want %v", c.r, n, x, c.want)
+		}
+	}
+	buf, x := make([]byte, m.Format.RowBytes(m.Cols)), make([]float32, m.Cols)
+	for r := range m.Rows {
+		quant.Decode(m.Format, x, m.Read(buf, r, r+1))
+		if want := c.want[r*m.Cols : (r+1)*m.Cols]; !slices.Equal(x, want) {
+			t.Errorf("row %d of %s is %v, want %v", r, c.r, x, want)
+		}
 	}
 }
 

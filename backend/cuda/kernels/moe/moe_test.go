@@ -231,20 +231,7 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	g.Must(gated.Launch(g.Stream, rows, each))
 	g.Must(one.Launch(g.Stream, rows, each))
 	g.Must(sum.Launch(g.Stream, step, rows, false))
-	want := make([]float64, rows*in)
-	for r := range rows {
-		for k, e := range route.chosen[r] {
-			activated := make([]float32, ffn)
-			for i := range activated {
-				a := dot(x[r*in:(r+1)*in], gates[2*e][i*in:]) + float64(biases[0][e*ffn+i])
-				b := dot(x[r*in:(r+1)*in], gates[2*e+1][i*in:]) + float64(biases[1][e*ffn+i])
-				activated[i] = float32(gatedActivation(o, a, b))
-			}
-			for i := range in {
-				want[r*in+i] += route.shares[r*o.TopK+k] * (dot(activated, downs[e][i*ffn:]) + float64(biases[2][e*in+i]))
-			}
-		}
-	}
+	want := referenceBlock(o, route, x, gates, downs, biases, in, ffn)
 	what := fmt.Sprintf("%s, %v, %d rows, %d × %d", f, o, rows, in, ffn)
 	g.Near(what, g.ReadBF16(y, rows*in), want, 1e-2)
 	for _, sms := range []int{g.Loader.SMs(), 3} { // with so few blocks each has many iterations
@@ -278,6 +265,26 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	g.Must(g.Stream.Fill(first.Y, 0xff, int64(2*rows*o.TopK*ffn)))
 	g.Must(single.Launch(g.Stream, rows))
 	g.Near(what+", single row", g.ReadBF16(y, rows*in), want, 1e-2)
+}
+
+// referenceBlock is a block's results in plain Go, [rows][in], of inputs x [rows][in]; biases are of gates, of ups and of downs.
+func referenceBlock(o graph.MoE, route routing, x []float32, gates, downs [][]float32, biases [3][]float32, in, ffn int) []float64 {
+	rows := len(x) / in
+	want := make([]float64, rows*in)
+	for r := range rows {
+		for k, e := range route.chosen[r] {
+			activated := make([]float32, ffn)
+			for i := range activated {
+				a := dot(x[r*in:(r+1)*in], gates[2*e][i*in:]) + float64(biases[0][e*ffn+i])
+				b := dot(x[r*in:(r+1)*in], gates[2*e+1][i*in:]) + float64(biases[1][e*ffn+i])
+				activated[i] = float32(gatedActivation(o, a, b))
+			}
+			for i := range in {
+				want[r*in+i] += route.shares[r*o.TopK+k] * (dot(activated, downs[e][i*ffn:]) + float64(biases[2][e*in+i]))
+			}
+		}
+	}
+	return want
 }
 
 func dot(x, w []float32) (s float64) {
