@@ -38,7 +38,7 @@ var policy = []struct {
 	{"backend", []string{"graph", "quant", "backend/sampling"}, ""},
 	{"backend/ref", []string{"graph", "quant", "backend", "backend/sampling"}, ""},
 	{"backend/cpu/...", []string{"graph", "quant", "backend", "backend/cpu/...", "internal/cgroup", "internal/size"}, "the machine's limits"},
-	{"backend/cuda/...", []string{"graph", "quant", "backend", "backend/sampling", "backend/cuda/...", "internal/size"}, ""},
+	{"backend/cuda/...", []string{"graph", "quant", "backend", "backend/sampling", "backend/cuda/...", "weights/mmap", "internal/size"}, "faults of mapped files on their way to a GPU"},
 	{"comm/...", []string{"comm"}, "numbers between ranks; it knows no graphs"},
 	{"compile", []string{"graph", "pass", "quant", "backend", "backend/sampling", "weights/recipe", "comm/..."}, "any device, any model"},
 	{"price/capacity", []string{"graph", "quant", "pass", "price", "internal/size"}, "a graph and its passes are enough"},

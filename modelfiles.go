@@ -3,8 +3,9 @@ package ridge
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
+
+	"github.com/ridge-llm/ridge/weights/mmap"
 )
 
 // intact is an error of kind ErrModelFile once a file of the weights is not what it was when it was opened.
@@ -28,22 +29,10 @@ func (m *Model) Replaced() bool {
 
 // reading runs what reads the model's files. A fault in a mapped file, which was cut or lies on a disk that failed, is an error.
 func (m *Model) reading(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		p := recover()
-		fault, ok := p.(interface {
-			error
-			Addr() uintptr
-		})
-		switch {
-		case p == nil:
-		case !ok:
-			panic(p)
-		default:
-			err = errors.Join(m.intact(), fmt.Errorf("ridge: a file of the model cannot be read: %w", fault))
-		}
-	}()
-	if err = f(); err != nil {
+	if fault := mmap.Reading(func() { err = f() }); fault != nil {
+		return errors.Join(m.intact(), fmt.Errorf("ridge: a file of the model cannot be read: %w", fault))
+	}
+	if err != nil {
 		err = errors.Join(m.intact(), err) // on a GPU's way to its memory a fault is an error already
 	}
 	return err

@@ -67,7 +67,7 @@ func readEncoder(f *fields, offset int) *Config {
 
 // encoderNames are a BERT's weights in Hugging Face files, under the base model's name or bare.
 func encoderNames(base string) map[string]string {
-	names := map[string]string{
+	return under(base, map[string]string{
 		"token_embd":              "embeddings.word_embeddings",
 		"position_embd":           "embeddings.position_embeddings",
 		"token_types":             "embeddings.token_type_embeddings",
@@ -80,11 +80,7 @@ func encoderNames(base string) map[string]string {
 		"blk.N.ffn_up":            "encoder.layer.N.intermediate.dense",
 		"blk.N.ffn_down":          "encoder.layer.N.output.dense",
 		"blk.N.layer_output_norm": "encoder.layer.N.output.LayerNorm",
-	}
-	for stem, name := range names {
-		names[stem] = base + "." + name
-	}
-	return names
+	})
 }
 
 // buildEncoder is BERT: attention and a plain feed-forward block.

@@ -102,6 +102,14 @@ func merged(names map[string]string, others ...map[string]string) map[string]str
 	return all
 }
 
+// under puts a module in front of all of the names in it, in place.
+func under(module string, names map[string]string) map[string]string {
+	for stem, name := range names {
+		names[stem] = module + "." + name
+	}
+	return names
+}
+
 // activation reads the name of the feed-forward block's function.
 func (f *fields) activation(hf string, otherwise graph.Fn) graph.Fn {
 	switch name := f.word(hf); name {

@@ -72,6 +72,17 @@ func (f *fields) sparseLayers(c *Config) {
 	}
 }
 
+// gatedShared reads experts beside one that every row passes behind a gate. Whether shares add up to 1 is by default as otherwise says.
+func (f *fields) gatedShared(c *Config, otherwise bool) {
+	f.readExperts(c)
+	c.ExpertFFN = f.size("moe_intermediate_size", "expert_feed_forward_length")
+	c.SharedFFN = f.size("shared_expert_intermediate_size", "expert_shared_feed_forward_length")
+	c.SharedGate, c.Experts.NoRenorm = c.SharedFFN > 0, !f.flagOr("norm_topk_prob", "expert_weights_norm", otherwise)
+	if f.isHF() {
+		f.sparseLayers(c)
+	}
+}
+
 // qwen2moe is Qwen2 with experts, whose shares do not add up to 1, beside one that every row passes behind a gate.
 var qwen2moe = Arch{
 	Name: "qwen2moe",
@@ -79,13 +90,7 @@ var qwen2moe = Arch{
 	Read: func(f *fields) *Config {
 		c := qwen2.Read(f)
 		c.QKVBias = f.biased("qkv_bias", "attn_q", true)
-		f.readExperts(c)
-		c.ExpertFFN = f.size("moe_intermediate_size", "expert_feed_forward_length")
-		c.SharedFFN = f.size("shared_expert_intermediate_size", "expert_shared_feed_forward_length")
-		c.SharedGate, c.Experts.NoRenorm = c.SharedFFN > 0, !f.flagOr("norm_topk_prob", "expert_weights_norm", false)
-		if f.isHF() {
-			f.sparseLayers(c)
-		}
+		f.gatedShared(c, false)
 		return c
 	},
 	Build: preNorm,

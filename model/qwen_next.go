@@ -12,13 +12,7 @@ var qwen3next = Arch{
 	HF:   []string{"Qwen3NextForCausalLM"},
 	Read: func(f *fields) *Config {
 		c := readQwenNext(f)
-		f.readExperts(c)
-		c.ExpertFFN = f.size("moe_intermediate_size", "expert_feed_forward_length")
-		c.SharedFFN = f.size("shared_expert_intermediate_size", "expert_shared_feed_forward_length")
-		c.SharedGate, c.Experts.NoRenorm = c.SharedFFN > 0, !f.flagOr("norm_topk_prob", "expert_weights_norm", true)
-		if f.isHF() {
-			f.sparseLayers(c)
-		}
+		f.gatedShared(c, true)
 		return c
 	},
 	Build:  buildQwenNext,

@@ -7,7 +7,7 @@ import (
 
 // ssmNames are Hugging Face's names of a state space layer, under its module's.
 func ssmNames(module string) map[string]string {
-	names := map[string]string{
+	return under(module, map[string]string{
 		"blk.N.ssm_in":      "in_proj",
 		"blk.N.ssm_conv1d":  "conv1d",
 		"blk.N.ssm_a":       "A_log",
@@ -17,11 +17,7 @@ func ssmNames(module string) map[string]string {
 		"blk.N.ssm_x":       "x_proj",
 		"blk.N.ssm_dt":      "dt_proj",
 		"blk.N.ssm_out":     "out_proj",
-	}
-	for stem, name := range names {
-		names[stem] = module + "." + name
-	}
-	return names
+	})
 }
 
 // scanNames are those of Mamba 1, whose steps come from a matrix with a bias.

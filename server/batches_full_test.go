@@ -3,20 +3,19 @@
 package server_test
 
 import (
-	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/testkit/subprocess"
 	"github.com/ridge-llm/ridge/server/store"
 )
 
 // TestFullDisk: with no room on the disk an upload is refused and nothing is kept of it; a batch says what it waits for,
 // and with room again it finishes with every line there once.
 func TestFullDisk(t *testing.T) {
-	if !inChild(t) {
+	if !subprocess.In(t) {
 		return
 	}
 	c, _ := withStore(t, t.TempDir(), ridge.Options{})
@@ -47,19 +46,4 @@ func TestFullDisk(t *testing.T) {
 	if n := len(c.outcomes(b.Output)); b.Status != store.Completed || n != 40 || b.Errors != nil {
 		t.Errorf("%d lines, %+v", n, b)
 	}
-}
-
-// inChild runs the test in a process of its own, since go test's own log of a test's files is a file that the limit would be for too; it reports
-// whether this is that process.
-func inChild(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv("RIDGE_TEST_CHILD") != "" {
-		return true
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), "RIDGE_TEST_CHILD=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
-	return false
 }

@@ -3,11 +3,11 @@ package cuda
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/weights/mmap"
 )
 
 // uploader copies host memory to the device through two pinned buffers (double buffering): while the GPU's DMA engine reads one, the host
@@ -122,34 +122,14 @@ func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte,
 func readAll(n, each int, do func(from, to int)) error {
 	var first atomic.Pointer[error]
 	parallel(n, each, func(from, to int) {
-		if err := readMapped(func() { do(from, to) }); err != nil {
+		if fault := mmap.Reading(func() { do(from, to) }); fault != nil {
+			err := fmt.Errorf("cuda: a weight cannot be read from its file, which was cut or lies on a disk that fails: %w", fault)
 			first.CompareAndSwap(nil, &err)
 		}
 	})
 	if err := first.Load(); err != nil {
 		return *err
 	}
-	return nil
-}
-
-// readMapped runs f. A fault in a mapped file is an error.
-func readMapped(f func()) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		p := recover()
-		fault, ok := p.(interface {
-			error
-			Addr() uintptr
-		})
-		switch {
-		case p == nil:
-		case !ok:
-			panic(p)
-		default:
-			err = fmt.Errorf("cuda: a weight cannot be read from its file, which was cut or lies on a disk that fails: %w", fault)
-		}
-	}()
-	f()
 	return nil
 }
 

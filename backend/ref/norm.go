@@ -50,15 +50,8 @@ func layerNorm(d *Device, n *graph.Node, a backend.Args) {
 	}
 	for r := range d.rows(n) {
 		x := d.read(n, a, 0, r)
-		var sum, squares float64
-		for _, v := range x {
-			sum += float64(v)
-		}
-		mean := sum / float64(len(x))
-		for _, v := range x {
-			squares += (float64(v) - mean) * (float64(v) - mean)
-		}
-		scale := 1 / math.Sqrt(squares/float64(len(x))+o.Eps)
+		mean, variance := moments(x)
+		scale := 1 / math.Sqrt(variance+o.Eps)
 		for i := range x {
 			y := (float64(x[i]) - mean) * scale * float64(w[i])
 			if bias != nil {
@@ -69,6 +62,19 @@ func layerNorm(d *Device, n *graph.Node, a backend.Args) {
 		d.flops((5+len(n.Weights))*len(x) + 5) // sum, centre, square, sum, scale, weight, bias; two means, epsilon, root, division
 		d.write(n, a, 0, r, x)
 	}
+}
+
+// moments are the mean of numbers and their mean square distance from it.
+func moments(x []float32) (mean, variance float64) {
+	var sum, squares float64
+	for _, v := range x {
+		sum += float64(v)
+	}
+	mean = sum / float64(len(x))
+	for _, v := range x {
+		squares += (float64(v) - mean) * (float64(v) - mean)
+	}
+	return mean, squares / float64(len(x))
 }
 
 // rowSums is the sum of each row's squares, behind that of its numbers if it is wanted.

@@ -131,15 +131,8 @@ func gaussianTopK(d *Device, n *graph.Node, a backend.Args) {
 			d.write(n, a, 0, r, x)
 			continue
 		}
-		var sum, squares float64
-		for _, v := range x {
-			sum += float64(v)
-		}
-		mean := sum / float64(len(x))
-		for _, v := range x {
-			squares += (float64(v) - mean) * (float64(v) - mean)
-		}
-		d.above(x, mean+o.Deviations*math.Sqrt(squares/float64(len(x))))
+		mean, variance := moments(x)
+		d.above(x, mean+o.Deviations*math.Sqrt(variance))
 		d.flops(4*len(x) + 5)
 		d.write(n, a, 0, r, x)
 	}

@@ -6,12 +6,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ridge-llm/ridge/internal/testkit/subprocess"
 )
 
 // limitFiles lets files grow to n bytes only, as a full disk would; calling what it returns makes room again.
@@ -35,7 +35,7 @@ func limitFiles(t *testing.T, n uint64) (room func()) {
 
 // TestFullDisk: what has no room is refused and leaves nothing behind; a journal is as it was, and goes on with room.
 func TestFullDisk(t *testing.T) {
-	if !inChild(t) {
+	if !subprocess.In(t) {
 		return
 	}
 	s := open(t, t.TempDir())
@@ -83,19 +83,4 @@ func TestFullDisk(t *testing.T) {
 	if want := string(line(0)) + "\n"; err != nil || !strings.HasPrefix(string(data), want) || strings.Count(string(data), "\n") != n+1 {
 		t.Errorf("%d lines of %d, %v", strings.Count(string(data), "\n"), n+1, err)
 	}
-}
-
-// inChild runs the test in a process of its own, since go test's own log of a test's files is a file that the limit would be for too; it reports
-// whether this is that process.
-func inChild(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv("RIDGE_TEST_CHILD") != "" {
-		return true
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), "RIDGE_TEST_CHILD=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
-	return false
 }

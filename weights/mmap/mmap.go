@@ -2,8 +2,8 @@
 // drop them again under pressure, because the file itself is their backing store.
 //
 // Replacing a model file by renaming a new one over it is safe: the old contents stay until Close. A file that is cut while it is open
-// is not: touching a page past the new end raises SIGBUS, which ends the program unless the goroutine has called
-// debug.SetPanicOnFault; then it is a panic. Changed says whether what was read can be trusted.
+// is not: touching a page past the new end raises SIGBUS, which ends the program unless the goroutine does it in Reading. Changed says whether
+// what was read can be trusted.
 package mmap
 
 import (
