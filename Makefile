@@ -46,6 +46,7 @@ generated:
 
 # The kernels' PTX, made anew of what has changed (needs clang-22 and zstd). Once before work is published, not with every change of a kernel:
 # the archive is a few megabytes of git's history each time. TestStale says which kernels are older than their source; with CI=true that is an error.
+# Tests compile one module of eight again; RIDGE_PTX=all go test ./backend/cuda/ptx all of them.
 ptx:
 	cd backend/cuda/ptx && $(GO) run ./build
 
