@@ -24,8 +24,15 @@ func eachProduct(t *testing.T, test func(t *testing.T, tier Tier, f quant.Format
 				continue // of another package's kernels
 			}
 			for _, a := range actFormats(tier, f) {
-				if (tier == AVX512BF16 || tier == BF16) && a != BFloat16 {
-					continue // the same kernels as under AVX512 or I8MM
+				switch tier {
+				case AVX512BF16, BF16:
+					if a != BFloat16 {
+						continue // the same kernels as under AVX512 or I8MM
+					}
+				case DotProd, I8MM:
+					if a == Float32 {
+						continue // the same kernels as under NEON
+					}
 				}
 				t.Run(fmt.Sprintf("%v/%d", f, a), func(t *testing.T) { test(t, tier, f, a) })
 			}
