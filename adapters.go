@@ -28,6 +28,7 @@ type UseAdapter struct {
 
 // Adapter is a LoRA adapter that a model knows.
 type Adapter struct {
+	ID       int // from 0, in the order in which names were first known; it stays that of the name
 	Name     string
 	Path     string // a PEFT folder or a GGUF file
 	Rank     int    // the largest; 0: it has not been read yet
@@ -68,7 +69,8 @@ type adapterSet struct {
 
 	mu     sync.Mutex
 	byName map[string]*loadable
-	clock  int64 // of uses
+	known  map[string]int // of each name that there has been: Adapter.ID
+	clock  int64          // of uses
 }
 
 // loadable is one adapter. Its numbers come and go.
@@ -88,7 +90,7 @@ type loadable struct {
 }
 
 func newAdapters(m *Model, slots []*graph.Weight, keep int) *adapterSet {
-	return &adapterSet{model: m, slots: slots, keep: keep, byName: map[string]*loadable{}}
+	return &adapterSet{model: m, slots: slots, keep: keep, byName: map[string]*loadable{}, known: map[string]int{}}
 }
 
 func (s *adapterSet) get(name string) *loadable {
@@ -115,6 +117,14 @@ func (s *adapterSet) newLoadable(name, path string) *loadable {
 	return a
 }
 
+// add makes an adapter known by its name. The set's mu is held.
+func (s *adapterSet) add(a *loadable) {
+	s.byName[a.name] = a
+	if _, ok := s.known[a.name]; !ok {
+		s.known[a.name] = len(s.known)
+	}
+}
+
 func (s *adapterSet) load(name, path string, replace bool) error {
 	if err := s.checkName(name); err != nil {
 		return err
@@ -134,7 +144,7 @@ func (s *adapterSet) load(name, path string, replace bool) error {
 		return there
 	}
 	a.numbers, a.rank = numbers, numbers.Rank
-	s.byName[name] = a
+	s.add(a)
 	a.touch()
 	return nil
 }
@@ -155,7 +165,7 @@ func (s *adapterSet) addDir(dir string) ([]string, error) {
 		}
 		s.mu.Lock()
 		if s.byName[name] == nil {
-			s.byName[name] = s.newLoadable(name, path)
+			s.add(s.newLoadable(name, path))
 		}
 		s.mu.Unlock()
 		names = append(names, name)
@@ -187,7 +197,7 @@ func (s *adapterSet) list() []Adapter {
 	var all []Adapter
 	for _, a := range s.byName {
 		active, answered := int(a.active.Load()), int(a.answered.Load())
-		all = append(all, Adapter{Name: a.name, Path: a.path, Rank: a.rank, Running: answered, Waiting: active - answered, InMemory: a.numbers != nil})
+		all = append(all, Adapter{ID: s.known[a.name], Name: a.name, Path: a.path, Rank: a.rank, Running: answered, Waiting: active - answered, InMemory: a.numbers != nil})
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	return all

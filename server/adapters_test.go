@@ -94,6 +94,12 @@ func TestAdapters(t *testing.T) {
 	if status, body := post(t, h, "/lora-adapters", `[{"id": 1, "scale": 1}]`); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}
+	if status, body := post(t, h, "/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name": "0 before all", "lora_path": %q}`, writeAdapter(t, filepath.Join(dir, "third"), 3))); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+	if _, body := get(t, h.URL+"/lora-adapters"); !regexp.MustCompile(`"id":0,"name":"a".*"id":1,"name":"b".*"scale":1.*"id":2,"name":"c".*"id":3,"name":"0 before all"`).MatchString(body) {
+		t.Errorf("numbers are not those that adapters had when they were loaded: %s", body)
+	}
 	if got := text(""); got != b {
 		t.Errorf("with b applied to all the answer is %q; it should be %q", got, b)
 	}

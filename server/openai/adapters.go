@@ -27,14 +27,14 @@ func (q *Sampling) Adapters(s *serving.Service) ([]ridge.UseAdapter, error) {
 	if q.LoRA == nil {
 		return append(all, s.AppliedAdapters(q.Model)...), nil
 	}
-	list := s.Adapters()
 	for _, f := range q.LoRA {
 		name := f.Name
 		if f.ID != nil {
-			if *f.ID < 0 || *f.ID >= len(list) {
-				return nil, api.Invalid("lora", "lora names adapter %d; GET /lora-adapters lists %d, from 0", *f.ID, len(list))
+			a, ok := s.AdapterByID(*f.ID)
+			if !ok {
+				return nil, api.Invalid("lora", "lora names adapter %d; GET /lora-adapters lists those that there are", *f.ID)
 			}
-			name = list[*f.ID].Name
+			name = a.Name
 		}
 		if !s.HasAdapter(name) {
 			return nil, api.Invalid("lora", "lora names the adapter %q, which is not here", name)

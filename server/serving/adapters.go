@@ -33,6 +33,16 @@ func (a *adapterMetrics) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, float64(time.Now().Unix()), strings.Join(running, ","), strings.Join(waiting, ","))
 }
 
+// AdapterByID is the adapter with a number of GET /lora-adapters.
+func (s *Service) AdapterByID(id int) (ridge.Adapter, bool) {
+	for _, a := range s.Adapters() {
+		if a.ID == id {
+			return a, true
+		}
+	}
+	return ridge.Adapter{}, false
+}
+
 // appliedScales are the scales that adapters are applied with to all requests for the model itself; see /lora-adapters.
 type appliedScales struct {
 	mu     sync.Mutex

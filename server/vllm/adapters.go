@@ -3,6 +3,7 @@ package vllm
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server/api"
@@ -66,9 +67,10 @@ func (s *API) listAdapters(http.ResponseWriter, *http.Request) (any, error) {
 		applied[a.Name] = a.Scale
 	}
 	list := []adapterEntry{}
-	for i, a := range s.Adapters() {
-		list = append(list, adapterEntry{i, a.Name, a.Path, applied[a.Name]})
+	for _, a := range s.Adapters() {
+		list = append(list, adapterEntry{a.ID, a.Name, a.Path, applied[a.Name]})
 	}
+	slices.SortFunc(list, func(a, b adapterEntry) int { return a.ID - b.ID })
 	return list, nil
 }
 
@@ -78,12 +80,13 @@ func (s *API) applyAdapters(w http.ResponseWriter, r *http.Request) (any, error)
 	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
-	all, scales := s.Adapters(), map[string]float32{}
+	scales := map[string]float32{}
 	for _, e := range q {
-		if e.ID < 0 || e.ID >= len(all) {
-			return nil, api.Invalid("id", "there is no adapter %d; GET /lora-adapters lists %d, from 0", e.ID, len(all))
+		a, ok := s.AdapterByID(e.ID)
+		if !ok {
+			return nil, api.Invalid("id", "there is no adapter %d; GET /lora-adapters lists those that there are", e.ID)
 		}
-		scales[all[e.ID].Name] = e.Scale
+		scales[a.Name] = e.Scale
 	}
 	s.SetAppliedAdapters(scales)
 	return map[string]any{"success": true}, nil
