@@ -13,8 +13,8 @@ import (
 
 // bindGiven puts the rows that a step gives as embeddings over those that were looked up, by copies from pinned memory. Of several devices with
 // shards of the table one has them, and the others have 0.
-func (d *Device) bindGiven(n *graph.Node, a backend.Args) func(*step) error {
-	out, y, zero := n.Out[0], at(a.Out[0]), n.Op.(graph.Embed).First > 0
+func (d *Device) bindGiven(out *graph.Value, to backend.Buffer, zero bool) func(*step) error {
+	y := at(to)
 	width, size := out.Axis.Len(), int(out.RowBytes())
 	return func(s *step) error {
 		if len(s.given) != len(s.givenRows)*width {

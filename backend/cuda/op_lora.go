@@ -286,10 +286,10 @@ func bindLoRAEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error,
 	if s := n.Op.(graph.LoRAEmbed).Scale; s != 0 {
 		p.Scale = float32(s)
 	}
+	given := d.bindGiven(y, a.Out[0], false)
+	base, _ := n.In[0].From.Op.(graph.Embed)
+	input := base.Input // given rows are in the place of those that this table has
 	return func(s *step) error {
-		if len(s.givenRows) > 0 {
-			return fmt.Errorf("a step has both adapters and rows that are given as embeddings, which a GPU does not tell apart yet; take the CPU")
-		}
 		if w.empty() {
 			return nil
 		}
@@ -300,6 +300,12 @@ func bindLoRAEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error,
 				return err
 			}
 		}
-		return nil
+		if len(s.givenRows) == 0 {
+			return nil
+		}
+		if !input {
+			return fmt.Errorf("a step has both adapters of %s and rows that are given as embeddings of another table, which a GPU does not tell apart; take the CPU", y.Name)
+		}
+		return given(s) // they are no token's: what adapters have done to them is undone
 	}, nil
 }

@@ -28,7 +28,7 @@ func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 	if o.Scale != 0 {
 		p.Scale = float32(o.Scale)
 	}
-	give := d.bindGiven(n, a)
+	give := d.bindGiven(n.Out[0], a.Out[0], o.First > 0)
 	return func(s *step) error {
 		p.Step, p.PrevTokens, p.Index = s.Step, d.sampler.tokens[1-d.steps.next], s.ids
 		switch {

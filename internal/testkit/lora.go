@@ -42,9 +42,18 @@ func loraCases() []Case {
 			})
 		}
 	}
-	for _, scale := range []float64{0, 3.5} {
+	both := func(b *backend.Batch, rnd *rand.Rand) {
+		giveAdapters(b, rnd)
+		someEmbeddings(96)(b, rnd)
+	}
+	for _, c := range []struct {
+		name  string
+		scale float64
+		vary  func(*backend.Batch, *rand.Rand)
+	}{{"scale0", 0, giveAdapters}, {"scale3.5", 3.5, giveAdapters}, {"embeddings", 3.5, both}} {
+		scale := c.scale
 		all = append(all, Case{
-			Name: fmt.Sprintf("LoRAEmbed/scale%g", scale), Op: "LoRAEmbed", Vary: giveAdapters, Steps: Steps{{5, 1, 9, 2}}, Tolerance: 1e-5,
+			Name: "LoRAEmbed/" + c.name, Op: "LoRAEmbed", Vary: c.vary, Steps: Steps{{5, 1, 9, 2}}, Tolerance: 1e-5,
 			Graph: func(b *graph.Builder) *graph.Value {
 				w := b.Weight("x_embd", axis("vocab", tableVocab, 1), axis("in", 96, 1))
 				return b.Emit("y", graph.LoRAEmbed{Scale: scale}, []*graph.Value{b.Embed("x", w, scale)}, b.Slots("x.lora", w.Tensor, graph.Slots{Of: w, Count: caseSlots, Rank: caseRank, Table: true}))[0]
