@@ -164,65 +164,81 @@ func (x *machine) step(t *rapid.T) {
 		r.kept = max(r.kept, r.Len()-m.slack)
 	}
 	var copies []Copy
-	type write struct {
-		r     *request
-		slots [][]int32
-	}
 	var writes []write
 	for _, r := range x.running {
-		if !rapid.Bool().Draw(t, "chosen") {
-			continue
+		if rapid.Bool().Draw(t, "chosen") {
+			copies, writes = x.advance(t, r, copies, writes)
 		}
-		if rapid.Bool().Draw(t, "snapshot") {
-			m.Snapshot(&r.Seq, r.tokens)
-		}
-		before := r.Len()
-		if before == 0 {
-			x.open(t, r)
-		} else {
-			m.Extend(&r.Seq, r.tokens)
-		}
-		if r.Len() > before {
-			r.kept = r.Len()
-		}
-		if r.Len() == len(r.tokens) {
-			r.tokens = append(r.tokens, rapid.Int32Range(0, 1).Draw(t, "sampled"))
-		}
-		n := rapid.IntRange(1, len(r.tokens)-r.Len()).Draw(t, "tokens")
-		need, available, held := m.Need(&r.Seq, n), m.Available(), m.Held(&r.Seq)
-		var ok bool
-		copied := len(copies)
-		if copies, ok = m.Append(&r.Seq, n, copies); ok != need.Fits(available) {
-			t.Fatalf("Append said %t; it needed %v of %v pages", ok, need, available)
-		}
-		if !ok {
-			continue
-		}
-		took := m.Held(&r.Seq)
-		for g := range took {
-			took[g] -= held[g]
-		}
-		for _, c := range copies[copied:] {
-			took[c.Group]++
-		}
-		if took != need {
-			t.Fatalf("Append took %v pages; Need said %v", took, need)
-		}
-		if rapid.Bool().Draw(t, "publish") {
-			m.Publish(&r.Seq, r.tokens)
-		}
-		w := write{r: r}
-		for g := range m.Groups() {
-			if m.groups[g].state {
-				w.slots = append(w.slots, []int32{m.State(&r.Seq, g) * testPageSize})
-				continue
-			}
-			w.slots = append(w.slots, m.Slots(nil, &r.Seq, g, n))
-		}
-		r.computed = r.Len() - n
-		writes = append(writes, w)
 	}
 	copyPages(&x.device, &x.device, copies)
+	x.write(t, writes)
+	for _, w := range writes { // attention
+		x.device.checkRows(t, w.r, w.r.computed)
+	}
+}
+
+// write is what a step writes for a request: slots of each group.
+type write struct {
+	r     *request
+	slots [][]int32
+}
+
+// advance takes pages for some tokens of a request, as many as the manager says that it needs.
+func (x *machine) advance(t *rapid.T, r *request, copies []Copy, writes []write) ([]Copy, []write) {
+	m := x.device.m
+	if rapid.Bool().Draw(t, "snapshot") {
+		m.Snapshot(&r.Seq, r.tokens)
+	}
+	before := r.Len()
+	if before == 0 {
+		x.open(t, r)
+	} else {
+		m.Extend(&r.Seq, r.tokens)
+	}
+	if r.Len() > before {
+		r.kept = r.Len()
+	}
+	if r.Len() == len(r.tokens) {
+		r.tokens = append(r.tokens, rapid.Int32Range(0, 1).Draw(t, "sampled"))
+	}
+	n := rapid.IntRange(1, len(r.tokens)-r.Len()).Draw(t, "tokens")
+	need, available, held := m.Need(&r.Seq, n), m.Available(), m.Held(&r.Seq)
+	var ok bool
+	copied := len(copies)
+	if copies, ok = m.Append(&r.Seq, n, copies); ok != need.Fits(available) {
+		t.Fatalf("Append said %t; it needed %v of %v pages", ok, need, available)
+	}
+	if !ok {
+		return copies, writes
+	}
+	took := m.Held(&r.Seq)
+	for g := range took {
+		took[g] -= held[g]
+	}
+	for _, c := range copies[copied:] {
+		took[c.Group]++
+	}
+	if took != need {
+		t.Fatalf("Append took %v pages; Need said %v", took, need)
+	}
+	if rapid.Bool().Draw(t, "publish") {
+		m.Publish(&r.Seq, r.tokens)
+	}
+	w := write{r: r}
+	for g := range m.Groups() {
+		if m.groups[g].state {
+			w.slots = append(w.slots, []int32{m.State(&r.Seq, g) * testPageSize})
+			continue
+		}
+		w.slots = append(w.slots, m.Slots(nil, &r.Seq, g, n))
+	}
+	r.computed = r.Len() - n
+	return copies, append(writes, w)
+}
+
+// write has a step write.
+func (x *machine) write(t *rapid.T, writes []write) {
+	m := x.device.m
 	for g := range m.Groups() {
 		written := map[int32]bool{}
 		for _, w := range writes {
@@ -241,9 +257,6 @@ func (x *machine) step(t *rapid.T) {
 				x.device.rows[g][slot] = w.r.row(w.r.Len() - 1)
 			}
 		}
-	}
-	for _, w := range writes { // attention
-		x.device.checkRows(t, w.r, w.r.computed)
 	}
 }
 

@@ -53,6 +53,25 @@ func (f tensors) rename(from, to string) tensors {
 	return with
 }
 
+// eagleFile is the tensors and the config of an EAGLE layer, or of one of EAGLE-3 on three layers, and the name of the layer.
+func eagleFile(random *rand.Rand, three bool) (own tensors, text, layer string) {
+	own, text, layer = tensors{}, config, "layers.0"
+	if !three {
+		own.putBlock(random, layer, hidden)
+		own.put(random, "fc.weight", hidden, 2*hidden)
+	} else {
+		layer = "midlayer"
+		own.putBlock(random, layer, 2*hidden)
+		own.put(random, "fc.weight", hidden, 3*hidden)
+		own.put(random, "draft_head.weight", draftVocab, hidden)
+		for _, name := range []string{layer + ".input_layernorm.weight", layer + ".hidden_norm.weight", "norm.weight"} {
+			own.put(random, name, 1, hidden)
+		}
+		text = strings.Replace(config, "{", `{"draft_vocab_size": 25, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 1]}, `, 1)
+	}
+	return own, text, layer
+}
+
 // TestEagle: what EAGLE's and EAGLE-3's layers draft is what the formulas say.
 func TestEagle(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
@@ -63,20 +82,7 @@ func TestEagle(t *testing.T) {
 	}
 	for _, three := range []bool{false, true} {
 		t.Run(fmt.Sprint(three), func(t *testing.T) {
-			own, text, layer := tensors{}, config, "layers.0"
-			if !three {
-				own.putBlock(random, layer, hidden)
-				own.put(random, "fc.weight", hidden, 2*hidden)
-			} else {
-				layer = "midlayer"
-				own.putBlock(random, layer, 2*hidden)
-				own.put(random, "fc.weight", hidden, 3*hidden)
-				own.put(random, "draft_head.weight", draftVocab, hidden)
-				for _, name := range []string{layer + ".input_layernorm.weight", layer + ".hidden_norm.weight", "norm.weight"} {
-					own.put(random, name, 1, hidden)
-				}
-				text = strings.Replace(config, "{", `{"draft_vocab_size": 25, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 1]}, `, 1)
-			}
+			own, text, layer := eagleFile(random, three)
 			e, err := model.OpenEagle("eagle", []byte(text), own.rename("draft_head.weight", "lm_head.weight"), m)
 			if err != nil || e.Three != three {
 				t.Fatal(e, err)
