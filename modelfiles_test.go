@@ -55,7 +55,11 @@ func TestModelFileChanged(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files are not mapped here")
 	}
-	for _, kind := range []string{"", "F32", "BF16", "F16", "Q4_0", "Q4_K"} {
+	kinds := []string{"", "F32", "BF16", "F16", "Q4_0", "Q4_K"}
+	if testing.Short() {
+		kinds = kinds[:2]
+	}
+	for _, kind := range kinds {
 		original, err := os.ReadFile(modelFile(t, kind))
 		if err != nil {
 			t.Fatal(err)
