@@ -16,7 +16,7 @@ import (
 // Adapt finds out what an adapter has for the weights with slots of a graph of this model. What it asks for and the graph lacks is an
 // error that names it. Matrices are windows into the adapter's file where they lie there as the graph means them.
 func (m *Model) Adapt(a *adapter.Adapter, slots []*graph.Weight) (map[*graph.Weight]*graph.LowRank, error) {
-	if a.Arch != "" && a.Arch != m.Arch.Name {
+	if a.Arch != "" && a.Arch != m.Arch.Name && a.Arch != m.Arch.Moe {
 		return nil, fmt.Errorf("model: adapter %s is for the architecture %s and the model is %s", a.Path, a.Arch, m.Arch.Name)
 	}
 	x := &adapting{m: m, a: a, used: map[string]bool{}}

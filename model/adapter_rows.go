@@ -59,6 +59,9 @@ func (x *adapting) numbers(w *graph.Weight, name string, v []float32) ([]float32
 func (x *adapting) made(w *graph.Weight, name string, t quant.Tensor, tensor string, whole bool) (quant.Tensor, error) {
 	var r recipe.Recipe = recipe.Tensor(theTensor)
 	m := x.m
+	if x.otherHeads(w.Tensor) {
+		return t, fmt.Errorf("module %s: the value heads of gated delta layers are in another order in GGUF files than in Hugging Face's, and the model is of one kind and the adapter of the other; take a model of the adapter's kind", name)
+	}
 	if x.a.Kind != weights.GGUF && m.Arch.Recipe != nil {
 		r = m.Arch.Recipe(stem(tensor), r, m.Config)
 		if turn, ok := r.(recipe.Transpose); ok && !whole {
@@ -123,6 +126,20 @@ func (x *adapting) order(tensor string, n int) []int {
 		return interleaved(n, m.Config.HeadDim, r.Dim)
 	}
 	return nil
+}
+
+// otherHeads reports whether the adapter and the model's file have the value heads of a gated delta layer's tensor in different orders. See Model.tile.
+func (x *adapting) otherHeads(tensor string) bool {
+	c := x.m.Config
+	of := x.a.Kind == weights.GGUF
+	if c.Delta.KeyHeads == 0 || c.Delta.KeyHeads == c.Delta.ValueHeads || of != x.m.HF || x.m.Arch == &qwen3next {
+		return false
+	}
+	switch stem(tensor) {
+	case "blk.N.attn_qkv.weight", "blk.N.attn_gate.weight", "blk.N.ssm_alpha.weight", "blk.N.ssm_beta.weight", "blk.N.ssm_out.weight":
+		return true
+	}
+	return false
 }
 
 // shard cuts what the adapter has for a whole matrix as the weight is cut for several devices.
