@@ -35,7 +35,7 @@ type DeltaShape struct {
 // prepared is what is prepared of a chunk and head, and shared the memory of the blocks that do so, in bytes.
 func (s DeltaShape) prepared() (bytes, shared int) {
 	if s.EachKey {
-		return 8*panel + factors, 3*chunk*(maxChunk+4)*4 + 2*chunk*(chunk+4)*4 + 4*chunk
+		return 8*panel + factors, chunk*(maxChunk+4)*4 + 2*chunk*(maxChunk+8)*2 + chunk*(chunk+4)*4 + 3*4*chunk
 	}
 	return 2*panel + factors, 4*panel + 2*chunk*(chunk+4)*4 + 6*4*chunk
 }
