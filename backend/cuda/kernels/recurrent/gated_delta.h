@@ -26,5 +26,3 @@ struct DeltaParams {
 };
 
 constexpr float L2_EPS = 1e-6f; // graph.L2Eps
-
-struct alignas(16) Four { float x[4]; };

@@ -16,6 +16,8 @@ struct Sequence {
   }
 };
 
+struct alignas(16) Four { float x[4]; };
+
 DEVICE float softplus(float x) { return x > 20 ? x : log2(1 + expf(x)) / LOG2E; }
 DEVICE float sigmoid(float x) { return reciprocal(1 + expf(-x)); }
 

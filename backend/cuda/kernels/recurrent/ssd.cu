@@ -15,9 +15,16 @@ template <typename T, int NUMBERS> DEVICE void ssd(const SSDParams& p) {
   int part = threadX() & (PARTS - 1), row = threadX() / PARTS, i = blockX() * ROWS + row;
   float* at = seq.state + h * size + (long)i * p.stateSize;
   float state[NUMBERS];
-  UNROLL for (int m = 0; m < NUMBERS; m++) {
-    int j = (m / 4 * PARTS + part) * 4 + m % 4;
-    state[m] = !seq.fresh && i < p.headSize && j < p.stateSize ? at[j] : 0;
+  bool fours = p.stateSize % 4 == 0; // which are read and written 16 bytes at a time
+  UNROLL for (int m = 0; m < NUMBERS; m += 4) {
+    int j = (m / 4 * PARTS + part) * 4;
+    bool mine = i < p.headSize && j < p.stateSize;
+    Four x = {};
+    if (mine && !seq.fresh && fours) x = *(const Four*)(at + j);
+    UNROLL for (int e = 0; e < 4; e++) {
+      if (mine && !seq.fresh && !fours && j + e < p.stateSize) x.x[e] = at[j + e];
+      state[m + e] = x.x[e];
+    }
   }
   int inner = p.heads * p.headSize, group = h / (p.heads / p.groups) * p.stateSize, width = inner + 2 * p.groups * p.stateSize;
   for (int from = seq.from; from < seq.to; from += BATCH) {
@@ -48,9 +55,11 @@ template <typename T, int NUMBERS> DEVICE void ssd(const SSDParams& p) {
       if (part == 0 && i < p.headSize) ((T*)p.y)[(long)(from + t) * inner + h * p.headSize + i] = fromFloat<T>(sum + p.skip[h] * x[t][row]);
     }
   }
-  UNROLL for (int m = 0; m < NUMBERS; m++) {
-    int j = (m / 4 * PARTS + part) * 4 + m % 4;
-    if (i < p.headSize && j < p.stateSize) at[j] = state[m];
+  UNROLL for (int m = 0; m < NUMBERS; m += 4) {
+    int j = (m / 4 * PARTS + part) * 4;
+    if (i >= p.headSize || j >= p.stateSize) continue;
+    if (fours) *(Four*)(at + j) = {state[m], state[m + 1], state[m + 2], state[m + 3]};
+    else UNROLL for (int e = 0; e < 4; e++) if (j + e < p.stateSize) at[j + e] = state[m + e];
   }
 }
 KERNEL(128, 1) ssd_128_f32(PARAM SSDParams p) { ssd<float, 32>(p); }
