@@ -25,9 +25,9 @@ const (
 	mmaShared = 3*2*128*128 + 1024
 )
 
-// onTensorCores reports whether heads of these sizes can be multiplied there: rows of them begin at multiples of 16 bytes, and results are stored in pairs.
+// onTensorCores reports whether heads of these sizes can be multiplied there: they begin at multiples of 16 bytes, and so do their results.
 func onTensorCores(p *Params, x, w graph.Type) bool {
-	return x == graph.BF16 && w == graph.BF16 && p.Size%8 == 0 && p.K%8 == 0 && p.N%2 == 0 && p.Width%2 == 0
+	return x == graph.BF16 && w == graph.BF16 && p.Size%8 == 0 && p.K%8 == 0 && p.N%8 == 0 && p.Width%8 == 0
 }
 
 // Find gets the kernel for rows of a type and matrices of another, of the sizes of p.

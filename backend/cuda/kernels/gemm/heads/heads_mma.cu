@@ -61,13 +61,21 @@ KERNEL(256, 1) heads_mma(PARAM HeadsParams p) {
     load(step + STAGES - 1);
     multiply(d, stages + step % STAGES * STAGE);
   }
-  int row = m0 + warp() * 16 + lane() / 4;
-  UNROLL for (int e = 0; e < 2; e++) {
-    bf16* y = (bf16*)p.y + ((long)(row + 8 * e) * p.heads + h) * p.width;
-    UNROLL for (int j = 0; j < COLUMNS / 8; j++) {
-      int n = n0 + 8 * j + lane() % 4 * 2;
-      if (row + 8 * e < p.rows && n < p.n) *(u32*)(y + n) = pack(d[4 * j + 2 * e], d[4 * j + 2 * e + 1]);
-    }
+  // Results go through shared memory, so that they are stored in lines of 16 bytes a lane; a warp stores the rows that it has computed.
+  cpAsyncWait<0>();
+  barrier();
+  u32 mine = stages + warp() * 16 * 256;
+  auto place = [&](int row, int c) __attribute__((always_inline)) { return mine + row * 256 + (((c ^ row) & 7) | (c & 8)) * 16; }; // of 8 columns
+  UNROLL for (int j = 0; j < COLUMNS / 8; j++) UNROLL for (int e = 0; e < 2; e++)
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(place(lane() / 4 + 8 * e, j) + lane() % 4 * 4), "r"(pack(d[4 * j + 2 * e], d[4 * j + 2 * e + 1])) : "memory");
+  warpBarrier();
+  int c = lane() % 16, n = n0 + 8 * c;
+  UNROLL for (int i = 0; i < 8; i++) {
+    int row = 2 * i + lane() / 16, m = m0 + warp() * 16 + row;
+    if (m >= p.rows || n >= p.n) continue;
+    Vec16 x;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x[0]), "=r"(x.x[1]), "=r"(x.x[2]), "=r"(x.x[3]) : "r"(place(row, c)) : "memory");
+    *(Vec16*)((bf16*)p.y + ((long)m * p.heads + h) * p.width + n) = x;
   }
   if (blockX() == 0) copyRest<bf16>(p, h, m0, ROWS);
 }
