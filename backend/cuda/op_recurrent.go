@@ -154,7 +154,7 @@ func bindSSD(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error
 }
 
 func bindSelectiveScan(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
-	k, err := recurrent.Scan(d.loader, n.In[0].Type)
+	k, err := recurrent.NewScan(d.loader, n.In[0].Type)
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +165,6 @@ func bindSelectiveScan(d *Device, n *graph.Node, a backend.Args) (func(*step) er
 	}
 	return func(s *step) error {
 		p.Step = s.of(c)
-		return recurrent.LaunchScan(d.stream, k, s.seqs, p)
+		return k.Launch(d.stream, s.tokens, s.seqs, p)
 	}, d.floats(a.Weights, &p.Decay, &p.Skip)
 }

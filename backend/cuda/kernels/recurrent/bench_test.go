@@ -117,7 +117,7 @@ func BenchmarkSSD(b *testing.B) {
 func BenchmarkScan(b *testing.B) {
 	const inner, size = 8192, 16
 	gputest.Run(b, func(g *gputest.GPU) {
-		k, err := Scan(g.Loader, graph.BF16)
+		k, err := NewScan(g.Loader, graph.BF16)
 		g.Must(err)
 		for _, c := range []struct{ seqs, tokens int }{{1, 1}, {64, 1}, {1, 512}, {1, 8192}, {8, 1024}} {
 			g.Scope(func() {
@@ -127,10 +127,10 @@ func BenchmarkScan(b *testing.B) {
 					Step: step, X: g.Noise(rows * inner * 2), DT: g.Noise(rows * inner * 2), In: g.Noise(rows * size * 2), Read: g.Noise(rows * size * 2), Y: g.Poisoned(rows * inner * 2),
 					States: g.Zeros(c.seqs * inner * size * 4), Decay: g.F32(negative(inner * size)), Skip: g.Zeros(4 * inner), Inner: inner, Size: size,
 				}
-				d := g.Time(func(int) error { return LaunchScan(g.Stream, k, c.seqs, p) }).Seconds()
+				d := g.Time(func(int) error { return k.Launch(g.Stream, rows, c.seqs, p) }).Seconds()
 				limit := float64(rows*inner*size) / (16 * float64(g.Loader.SMs()) * 1.7e9)
 				bytes := 2*float64(c.seqs*inner*size*4) + 3*2*float64(rows*inner)
-				fmt.Printf("selective scan %3d × %5d: %9.1f µs, exponentials %7.1f µs  %5.2f TB/s  %s\n", c.seqs, c.tokens, d*1e6, limit*1e6, bytes/d/1e12, g.Registers(k))
+				fmt.Printf("selective scan %3d × %5d: %9.1f µs, exponentials %7.1f µs  %5.2f TB/s  %s\n", c.seqs, c.tokens, d*1e6, limit*1e6, bytes/d/1e12, g.Registers(k.tokens))
 			})
 		}
 	})

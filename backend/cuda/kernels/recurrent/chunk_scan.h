@@ -16,8 +16,8 @@ extern SHARED u8 dynamic[];
 // with factors for their rows; those of Kimi's rule have been multiplied by decays.
 template <Rule R> struct Layout {
   static constexpr int Q = 0, K = 2 * PANEL, AFTER = R == KIMI_DELTA ? 4 * PANEL : K, M = AFTER + 2 * PANEL;
-  static constexpr int P = M + (R == STATE_SPACE ? 0 : PANEL), FACTORS = P + PANEL, BYTES = FACTORS + 1024;
-  static constexpr int PREPARED = R == KIMI_DELTA ? 0 : M, PREPARED_BYTES = BYTES - PREPARED;
+  static constexpr int P = M + (R == STATE_SPACE ? 0 : PANEL), FACTORS = P + PANEL, V = FACTORS + 1024, BYTES = V + PANEL;
+  static constexpr int PREPARED = R == KIMI_DELTA ? 0 : M, PREPARED_BYTES = V - PREPARED;
 };
 // Factors lie behind the matrices; of Kimi's rule there is a decay for each number of a key, and no others.
 struct Factors {
@@ -40,21 +40,21 @@ struct ChunkScan {
 DEVICE int firstChunk(const Step& s, int seq) { return s.qStart[seq] / CHUNK + seq; }
 
 constexpr int LOADERS = 64; // threads that load
+#if __CUDA_ARCH__ >= 900
+constexpr int STAGES = 3; // chunks in shared memory
+#else
+constexpr int STAGES = 2;
+#endif
 
-// loadIf and storeIf are 8 bytes, without a branch, before which the compiler would wait for products.
-DEVICE u64 loadIf(bool is, const void* at) {
-  u64 x;
-  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %2, 0;\n\tmov.b64 %0, 0;\n\t@p ld.global.nc.b64 %0, [%1];\n\t}" : "=l"(x) : "l"(at), "r"((u32)is) : "memory");
-  return x;
-}
+// storeIf stores 8 bytes without a branch, before which the compiler would wait for products.
 DEVICE void storeIf(bool is, void* at, u64 x) {
   asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %2, 0;\n\t@p st.global.b64 [%0], %1;\n\t}" ::"l"(at), "l"(x), "r"((u32)is) : "memory");
 }
 
-template <Rule R, int GROUPS, int STAGES> DEVICE void loadChunks(const ChunkScan& c, u32 stages, u32 full) {
+template <Rule R> DEVICE void loadChunks(const ChunkScan& c, u32 stages, u32 full) {
   using L = Layout<R>;
-  constexpr int THREADS = 128 * GROUPS + LOADERS;
-  int me = threadX() - 128 * GROUPS, chunk = me % 16, row0 = me / 16; // its 16 bytes of a row, and its first row
+  constexpr int THREADS = 128 + LOADERS;
+  int me = threadX() - 128, chunk = me % 16, row0 = me / 16; // its 16 bytes of a row, and its first row
   for (int n = 0, from = 0; from < c.rows; n++, from += CHUNK) {
     u32 to = stages + n % STAGES * L::BYTES;
     if (n >= STAGES) namedBarrierSync(1 + n % STAGES, THREADS);
@@ -70,6 +70,11 @@ template <Rule R, int GROUPS, int STAGES> DEVICE void loadChunks(const ChunkScan
         cpAsync16(place + L::K, in ? k + at : c.q, in);
       }
     }
+    UNROLL for (int i = 0; i < CHUNK / (LOADERS / 8); i++) {
+      int row = me / 8 + i * (LOADERS / 8);
+      bool in = from + row < c.rows && me % 8 * 8 < c.columns;
+      cpAsync16(to + L::V + swizzled(row, me % 8), in ? c.v + (from + row) * c.stride + me % 8 * 8 : c.v, in);
+    }
     const u8* prepared = c.prepared + n * c.nextPrepared;
     UNROLL for (int i = 0; i < (L::PREPARED_BYTES / 16 + LOADERS - 1) / LOADERS; i++) {
       int at = (i * LOADERS + me) * 16;
@@ -81,9 +86,9 @@ template <Rule R, int GROUPS, int STAGES> DEVICE void loadChunks(const ChunkScan
   cpAsyncWait<0>();
 }
 
-template <Rule R, int GROUPS, int STAGES> DEVICE void computeChunks(const ChunkScan& c, u32 stages, u32 full) {
+template <Rule R> DEVICE void computeChunks(const ChunkScan& c, u32 stages, u32 full) {
   using L = Layout<R>;
-  constexpr int THREADS = 128 * GROUPS + LOADERS, TILES = CHUNK / 8; // TILES: of 8 rows of a chunk
+  constexpr int THREADS = 128 + LOADERS, TILES = CHUNK / 8; // TILES: of 8 rows of a chunk
   int g = lane() / 4, t = lane() % 4, col0 = 16 * warp(), mine = col0 + 4 * t; // the warp's columns; four of a row that this thread loads and stores
   // Rows g and g + 8 of sums are these columns, so that the four of a row that lie side by side come to one thread when 8 × 8 tiles are transposed.
   int column[2] = {col0 + g / 2 * 4 + g % 2, col0 + g / 2 * 4 + g % 2 + 2};
@@ -93,13 +98,7 @@ template <Rule R, int GROUPS, int STAGES> DEVICE void computeChunks(const ChunkS
     state[4 * j + e] = !c.fresh && key < c.keySize && col < c.columns ? c.state[(long)key * c.byKey + (long)col * c.byColumn] : 0;
   }
   int chunks = ceilDiv(c.rows, CHUNK);
-  u64 values[TILES];
-  auto loadValues = [&](int n) __attribute__((always_inline)) {
-    UNROLL for (int i = 0; i < TILES; i++) {
-      int row = n * CHUNK + 8 * i + g;
-      values[i] = loadIf(row < c.rows && mine < c.columns, c.v + row * c.stride + mine);
-    }
-  };
+  u32 values = L::V + swizzled(g, mine / 8) + mine % 8 * 2; // of a row of the thread's
   u32 out[2 * TILES];
   auto store = [&](int n) __attribute__((always_inline)) {
     UNROLL for (int i = 0; i < TILES; i++) {
@@ -108,7 +107,6 @@ template <Rule R, int GROUPS, int STAGES> DEVICE void computeChunks(const ChunkS
       storeIf(row >= 0 && row < c.rows && mine < c.columns, c.y + row * c.yStride + mine, x);
     }
   };
-  loadValues(0);
   UNROLL for (int i = 0; i < 2 * TILES; i++) out[i] = 0;
 
   for (int n = 0; n < chunks; n++) {
@@ -127,8 +125,11 @@ template <Rule R, int GROUPS, int STAGES> DEVICE void computeChunks(const ChunkS
     productRows(o, a, at + L::Q, PANEL, false);
     commitProducts();
     store(n - 1);
-    UNROLL for (int i = 0; i < TILES; i++) UNROLL for (int h = 0; h < 2; h++) x[i / 2][i % 2 * 2 + h] = transpose8((u32)(values[i] >> 32 * h));
-    loadValues(n + 1);
+    UNROLL for (int i = 0; i < TILES; i++) {
+      u64 v;
+      asm volatile("ld.shared.b64 %0, [%1];" : "=l"(v) : "r"(at + values + i * 8 * 128) : "memory");
+      UNROLL for (int h = 0; h < 2; h++) x[i / 2][i % 2 * 2 + h] = transpose8((u32)(v >> 32 * h));
+    }
     if (R != STATE_SPACE) {
       waitProducts<1>();
       settle(ks);
@@ -174,13 +175,14 @@ template <Rule R, int GROUPS, int STAGES> DEVICE void computeChunks(const ChunkS
   }
 }
 
-// scanChunks is a block of 128 × GROUPS threads that compute, 64 columns a warpgroup, and LOADERS that load chunks, up to STAGES ahead.
-template <Rule R, int GROUPS, int STAGES> DEVICE void scanChunks(const ChunkScan& c) {
+// scanChunks is a block of a warpgroup that computes 64 columns, and of LOADERS threads that load chunks, up to STAGES ahead. (A block that is to leave room for
+// another one, or that has a second warpgroup, has no registers for this: its products would go one after the other.)
+template <Rule R> DEVICE void scanChunks(const ChunkScan& c) {
   SHARED static u64 loaded[STAGES];
   u32 stages = (sharedAddress(dynamic) + 1023) & ~1023u, full = sharedAddress(loaded);
   if (threadX() == 0)
     for (int i = 0; i < STAGES; i++) mbarrierInit(full + 8 * i, LOADERS);
   barrier();
-  if (uniform(warp()) < 4 * GROUPS) computeChunks<R, GROUPS, STAGES>(c, stages, full);
-  else loadChunks<R, GROUPS, STAGES>(c, stages, full);
+  if (uniform(warp()) < 4) computeChunks<R>(c, stages, full);
+  else loadChunks<R>(c, stages, full);
 }

@@ -1,6 +1,9 @@
 package recurrent
 
-import "github.com/ridge-llm/ridge/graph"
+import (
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
 
 // What chunk_scan.h says, too.
 const (
@@ -12,13 +15,21 @@ const (
 	slack    = 1024 // of shared memory, to begin at a multiple of as many bytes
 	columns  = 64   // of a state that a warpgroup has
 	// ChunksShared is the most shared memory of a block of kernels that go through chunks, in bytes.
-	ChunksShared = 3*(6*panel+factors) + slack
+	ChunksShared = 2*(9*panel+factors) + slack
 )
 
 // Chunked reports whether prompts of values of a type go in chunks on the tensor cores, where a block may have ChunksShared of shared memory: keys (or rows
 // of states) and values (or states) of these sizes.
 func Chunked(t graph.Type, keySize, valueSize int) bool {
 	return t == graph.BF16 && keySize <= maxChunk && keySize%8 == 0 && valueSize%8 == 0
+}
+
+// stages is how many chunks a block has in shared memory.
+func stages(l *kernels.Loader) int {
+	if l.Hopper() {
+		return 3
+	}
+	return 2
 }
 
 // slots is how many places for chunks a step's sequences may take.

@@ -55,7 +55,7 @@ func DeltaScratch(tokens, seqs, valueHeads int, s DeltaShape) int64 {
 
 // NewDelta finds them; chunked: prompts are Chunked.
 func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *Delta, err error) {
-	d = &Delta{shape: s, stages: 3}
+	d = &Delta{shape: s, stages: stages(l)}
 	find := func(to **driver.Kernel, module, name string, shared int) {
 		if err == nil {
 			*to, err = l.Kernel("recurrent/"+module, name, shared)
@@ -63,7 +63,7 @@ func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *D
 	}
 	rule := "gated_delta"
 	if s.EachKey {
-		rule, d.stages = "kimi_delta", 2
+		rule = "kimi_delta"
 	}
 	if s.ValueSize%4 == 0 { // 16 bytes of a state
 		find(&d.step, "gated_delta_step", kernels.Name(sized(rule+"_step", s.KeySize), t), 0)
@@ -81,7 +81,7 @@ func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *D
 // chunksShared is the shared memory of a block that goes through chunks, in bytes.
 func (d *Delta) chunksShared() int {
 	bytes, _ := d.shape.prepared()
-	if !d.shape.EachKey {
+	if bytes += panel; !d.shape.EachKey { // values
 		bytes += 4 * panel // queries and keys, which are prepared for KimiDelta
 	}
 	return d.stages*bytes + slack

@@ -85,15 +85,15 @@ KERNEL(128, 1) gated_delta_prepare(PARAM DeltaChunksParams c) {
       }
     }
     barrier();
-    int v = threadX() / CHUNK, column = threadX() % CHUNK; // a thread is a column of an inverse
-    if (v < heads) invert(prepared(v) + L::M, shared.a[v], column, shared.rate[v][column]);
+    int v = threadX() / CHUNK;
+    if (v < heads) invert(prepared(v) + L::M, shared.a[v], shared.rate[v], threadX() % CHUNK, 1 + v);
   }
 }
 
-template <int GROUPS, int STAGES> DEVICE void chunks(const DeltaChunksParams& c) {
+KERNEL(192, 1) gated_delta_chunks(PARAM DeltaChunksParams c) {
   launchDependentsAndWait();
   const DeltaParams& p = c.delta;
-  int s = blockZ(), h = blockY(), column0 = blockX() * 64 * GROUPS;
+  int s = blockZ(), h = blockY(), column0 = blockX() * 64;
   if (s >= p.step.counts[COUNT_SEQS]) return;
   long size = (long)p.keySize * p.valueSize;
   Sequence seq(p.step, s, p.states, size * p.valueHeads);
@@ -104,6 +104,5 @@ template <int GROUPS, int STAGES> DEVICE void chunks(const DeltaChunksParams& c)
   work.state = seq.state + h * size + column0, work.byKey = p.valueSize, work.byColumn = 1;
   work.keySize = p.keySize, work.columns = p.valueSize - column0, work.rows = seq.to - seq.from, work.fresh = seq.fresh;
   work.prepared = c.scratch + ((long)firstChunk(p.step, s) * p.valueHeads + h) * L::PREPARED_BYTES, work.nextPrepared = (long)p.valueHeads * L::PREPARED_BYTES;
-  scanChunks<GATED_DELTA, GROUPS, STAGES>(work);
+  scanChunks<GATED_DELTA>(work);
 }
-KERNEL(192, 1) gated_delta_chunks(PARAM DeltaChunksParams c) { chunks<1, 3>(c); }

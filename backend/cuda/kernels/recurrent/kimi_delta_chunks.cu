@@ -119,7 +119,7 @@ KERNEL(128, 1) kimi_delta_prepare(PARAM DeltaChunksParams c) {
   }
   UNROLL for (int i = 0; i < BLOCK / 2; i++) put(block + 2 * i + odd, col, kk[i], qk[i]);
   barrier();
-  if (threadX() < CHUNK) invert(prepared + L::M, shared.a, threadX(), shared.rate[threadX()]);
+  if (threadX() < CHUNK) invert(prepared + L::M, shared.a, shared.rate, threadX(), 1);
 }
 
 KERNEL(192, 1) kimi_delta_chunks(PARAM DeltaChunksParams c) {
@@ -136,5 +136,5 @@ KERNEL(192, 1) kimi_delta_chunks(PARAM DeltaChunksParams c) {
   work.state = seq.state + h * size + column0, work.byKey = p.valueSize, work.byColumn = 1;
   work.keySize = p.keySize, work.columns = p.valueSize - column0, work.rows = seq.to - seq.from, work.fresh = seq.fresh;
   work.prepared = c.scratch + ((long)firstChunk(p.step, s) * p.valueHeads + h) * L::PREPARED_BYTES, work.nextPrepared = (long)p.valueHeads * L::PREPARED_BYTES;
-  scanChunks<KIMI_DELTA, 1, 2>(work);
+  scanChunks<KIMI_DELTA>(work);
 }

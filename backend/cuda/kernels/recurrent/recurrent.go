@@ -84,12 +84,24 @@ func sized(name string, size int) string {
 	return name + "_256"
 }
 
-// Scan finds the kernel of SelectiveScan.
-func Scan(l *kernels.Loader, t graph.Type) (*driver.Kernel, error) {
-	return l.Kernel("recurrent/selective_scan", kernels.Name(fmt.Sprintf("scan_%d", MaxScanSize), t), 0)
+// Scan is the kernels of SelectiveScan for values of one type: for one token of each sequence, and for any.
+type Scan struct{ step, tokens *driver.Kernel }
+
+// NewScan finds them.
+func NewScan(l *kernels.Loader, t graph.Type) (*Scan, error) {
+	k, err := &Scan{}, error(nil)
+	if k.step, err = l.Kernel("recurrent/selective_scan", kernels.Name(fmt.Sprintf("scan_%d_step", MaxScanSize), t), 0); err != nil {
+		return nil, err
+	}
+	k.tokens, err = l.Kernel("recurrent/selective_scan", kernels.Name(fmt.Sprintf("scan_%d", MaxScanSize), t), 0)
+	return k, err
 }
 
-// LaunchScan puts it on the stream.
-func LaunchScan(s *driver.Stream, k *driver.Kernel, seqs int, p *ScanParams) error {
-	return driver.Launch(s, k, driver.Grid{X: blocks(int(p.Inner), tile), Y: seqs, Threads: threads}, p)
+// Launch puts the kernel for a step on the stream.
+func (k *Scan) Launch(s *driver.Stream, tokens, seqs int, p *ScanParams) error {
+	kernel := k.tokens
+	if tokens == seqs {
+		kernel = k.step
+	}
+	return driver.Launch(s, kernel, driver.Grid{X: blocks(int(p.Inner), tile), Y: seqs, Threads: threads}, p)
 }

@@ -1,5 +1,5 @@
 // Mamba 1's state space layer (graph.SelectiveScan): a block is CHANNELS numbers of rows of a sequence; PARTS threads share one, each with four numbers of
-// its state in registers, and go through the sequence's tokens. What these need of TOKENS tokens is brought to shared memory together, while those before
+// its state in registers, and go through the sequence's tokens. What these need of several tokens is brought to shared memory together, while those before
 // are gone through: between tokens no thread waits for memory.
 #include "recurrent.h"
 
@@ -12,34 +12,39 @@ struct SelectiveScanParams {
   int inner, size;
 };
 
-constexpr int CHANNELS = 32, PARTS = 4, THREADS = CHANNELS * PARTS, SIZE = 4 * PARTS, TOKENS = 32;
+constexpr int CHANNELS = 32, PARTS = 4, THREADS = CHANNELS * PARTS, SIZE = 4 * PARTS;
 constexpr int ROWS = THREADS / CHANNELS, LINES = THREADS / SIZE; // tokens that the block loads at a time, of channels and of what is read and written
 
-template <typename T> DEVICE void selectiveScan(const SelectiveScanParams& p) {
+// TOKENS: how many are brought to shared memory together, a multiple of LINES.
+template <typename T, int TOKENS> DEVICE void selectiveScan(const SelectiveScanParams& p) {
   launchDependentsAndWait();
-  SHARED float x[TOKENS][CHANNELS], delta[TOKENS][CHANNELS], y[TOKENS][CHANNELS];
+  SHARED float x[TOKENS][CHANNELS], delta[TOKENS][CHANNELS], y[TOKENS][CHANNELS + 8];
   SHARED alignas(16) float in[TOKENS][SIZE], out[TOKENS][SIZE];
   int s = blockY(), channel = threadX() / PARTS, part = threadX() % PARTS, i = blockX() * CHANNELS + channel;
   if (s >= p.step.counts[COUNT_SEQS]) return;
   Sequence seq(p.step, s, p.states, (long)p.inner * p.size);
-  float state[4], decay[4];
+  bool mine = i < p.inner, fours = p.size % 4 == 0 && 4 * part < p.size; // fours: its numbers are read and written 16 bytes at a time
+  float* at = seq.state + (long)i * p.size + 4 * part;
+  Four held = {}, decay = {};
+  if (mine && fours && !seq.fresh) held = *(const Four*)at;
+  if (mine && fours) decay = *(const Four*)(p.decay + (long)i * p.size + 4 * part);
+  float state[4];
   UNROLL for (int e = 0; e < 4; e++) {
-    int j = 4 * part + e;
-    bool mine = i < p.inner && j < p.size;
-    state[e] = mine && !seq.fresh ? seq.state[(long)i * p.size + j] : 0;
-    decay[e] = mine ? p.decay[(long)i * p.size + j] * LOG2E : 0;
+    bool alone = mine && !fours && 4 * part + e < p.size;
+    state[e] = alone && !seq.fresh ? at[e] : held.x[e];
+    decay.x[e] = (alone ? p.decay[(long)i * p.size + 4 * part + e] : decay.x[e]) * LOG2E;
   }
-  float skip = i < p.inner ? p.skip[i] : 0;
+  float skip = mine ? p.skip[i] : 0;
   // What this thread loads: of every ROWS-th token a channel, of every LINES-th a number that is read and one that is written.
   int row = threadX() / CHANNELS, column = threadX() % CHANNELS, line = threadX() / SIZE, number = threadX() % SIZE;
-  long at = blockX() * CHANNELS + column;
-  bool loads = at < p.inner, reads = number < p.size;
+  long first = blockX() * CHANNELS + column;
+  bool loads = first < p.inner, reads = number < p.size;
   T xs[TOKENS / ROWS], ds[TOKENS / ROWS], ins[TOKENS / LINES], outs[TOKENS / LINES];
   auto load = [&](int from) __attribute__((always_inline)) {
     UNROLL for (int k = 0; k < TOKENS / ROWS; k++) {
       int r = from + row + k * ROWS;
       bool is = loads && r < seq.to;
-      xs[k] = is ? ((const T*)p.x)[r * (long)p.inner + at] : (T)0, ds[k] = is ? ((const T*)p.dt)[r * (long)p.inner + at] : (T)0;
+      xs[k] = is ? ((const T*)p.x)[r * (long)p.inner + first] : (T)0, ds[k] = is ? ((const T*)p.dt)[r * (long)p.inner + first] : (T)0;
     }
     UNROLL for (int k = 0; k < TOKENS / LINES; k++) {
       int r = from + line + k * LINES;
@@ -50,29 +55,40 @@ template <typename T> DEVICE void selectiveScan(const SelectiveScanParams& p) {
   load(seq.from);
   for (int from = seq.from; from < seq.to; from += TOKENS) {
     int n = mini(TOKENS, seq.to - from);
-    UNROLL for (int k = 0; k < TOKENS / ROWS; k++) x[row + k * ROWS][column] = toFloat(xs[k]), delta[row + k * ROWS][column] = softplus(toFloat(ds[k]));
+    UNROLL for (int k = 0; k < TOKENS / ROWS; k++) {
+      int r = row + k * ROWS;
+      x[r][column] = toFloat(xs[k]), delta[r][column] = r < n ? softplus(toFloat(ds[k])) : 0; // which leaves the state as it is
+    }
     UNROLL for (int k = 0; k < TOKENS / LINES; k++) in[line + k * LINES][number] = toFloat(ins[k]), out[line + k * LINES][number] = toFloat(outs[k]);
     barrier();
     load(from + TOKENS);
-    for (int t = 0; t < n; t++) {
-      float d = delta[t][channel], by = d * x[t][channel], sum = 0;
-      UNROLL for (int e = 0; e < 4; e++) {
-        state[e] = exp2(d * decay[e]) * state[e] + by * in[t][4 * part + e];
-        sum += state[e] * out[t][4 * part + e];
+    for (int t0 = 0; t0 < n; t0 += 4) { // four tokens at a time, whose sums come to one thread each
+      float sum[4];
+      UNROLL for (int t = 0; t < 4; t++) {
+        float d = delta[t0 + t][channel], by = d * x[t0 + t][channel];
+        Four reads = *(const Four*)&in[t0 + t][4 * part], writes = *(const Four*)&out[t0 + t][4 * part];
+        sum[t] = 0;
+        UNROLL for (int e = 0; e < 4; e++) {
+          state[e] = exp2(d * decay.x[e]) * state[e] + by * reads.x[e];
+          sum[t] += state[e] * writes.x[e];
+        }
       }
-      UNROLL for (int m = 1; m < PARTS; m *= 2) sum += shuffleXor(sum, m);
-      if (part == 0) y[t][channel] = sum + skip * x[t][channel];
+      bool odd = part & 1, high = part & 2;
+      float a = (odd ? sum[1] : sum[0]) + shuffleXor(odd ? sum[0] : sum[1], 1), b = (odd ? sum[3] : sum[2]) + shuffleXor(odd ? sum[2] : sum[3], 1);
+      float all = (high ? b : a) + shuffleXor(high ? a : b, 2);
+      y[t0 + part][channel] = all + skip * x[t0 + part][channel];
     }
     barrier();
     UNROLL for (int k = 0; k < TOKENS / ROWS; k++) {
       int r = row + k * ROWS;
-      if (loads && r < n) ((T*)p.y)[(from + r) * (long)p.inner + at] = fromFloat<T>(y[r][column]);
+      if (loads && r < n) ((T*)p.y)[(from + r) * (long)p.inner + first] = fromFloat<T>(y[r][column]);
     }
   }
-  UNROLL for (int e = 0; e < 4; e++) {
-    int j = 4 * part + e;
-    if (i < p.inner && j < p.size) seq.state[(long)i * p.size + j] = state[e];
-  }
+  if (mine && fours) *(Four*)at = {state[0], state[1], state[2], state[3]};
+  UNROLL for (int e = 0; e < 4; e++)
+    if (mine && !fours && 4 * part + e < p.size) at[e] = state[e];
 }
-KERNEL(128, 1) scan_16_f32(PARAM SelectiveScanParams p) { selectiveScan<float>(p); }
-KERNEL(128, 1) scan_16_bf16(PARAM SelectiveScanParams p) { selectiveScan<bf16>(p); }
+KERNEL(128, 1) scan_16_f32(PARAM SelectiveScanParams p) { selectiveScan<float, 32>(p); }
+KERNEL(128, 1) scan_16_bf16(PARAM SelectiveScanParams p) { selectiveScan<bf16, 32>(p); }
+KERNEL(128, 1) scan_16_step_f32(PARAM SelectiveScanParams p) { selectiveScan<float, 8>(p); }
+KERNEL(128, 1) scan_16_step_bf16(PARAM SelectiveScanParams p) { selectiveScan<bf16, 8>(p); }

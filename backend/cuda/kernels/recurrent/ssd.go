@@ -29,18 +29,21 @@ const (
 	ssdPrepared      = panel + factors
 	ssdPrepareShared = 4*panel + 2*4*chunk*4
 	ssdPrepareHeads  = 8
-	ssdChunksShared  = 2*(5*panel+factors) + slack
+	ssdChunk         = 6*panel + factors // bytes of a chunk in shared memory
 )
 
 // SSD is the kernels of graph.SSD for values of one type: token by token, and prompts in chunks.
-type SSD struct{ tokens, prepare, chunks *driver.Kernel }
+type SSD struct {
+	tokens, prepare, chunks *driver.Kernel
+	shared                  int // of a block that goes through chunks, in bytes
+}
 
 // SSDScratch is the memory for the chunks of steps of up to so many tokens and sequences, in bytes.
 func SSDScratch(tokens, seqs, heads int) int64 { return chunkScratch(tokens, seqs, heads, ssdPrepared) }
 
 // NewSSD finds them; chunked: prompts are Chunked.
 func NewSSD(l *kernels.Loader, t graph.Type, stateSize int, chunked bool) (*SSD, error) {
-	k := &SSD{}
+	k := &SSD{shared: stages(l)*ssdChunk + slack}
 	var err error
 	if k.tokens, err = l.Kernel("recurrent/ssd", kernels.Name(sized("ssd", stateSize), t), 0); err != nil || !chunked {
 		return k, err
@@ -48,7 +51,7 @@ func NewSSD(l *kernels.Loader, t graph.Type, stateSize int, chunked bool) (*SSD,
 	if k.prepare, err = l.Kernel("recurrent/ssd_chunks", "ssd_prepare", ssdPrepareShared); err != nil {
 		return nil, err
 	}
-	k.chunks, err = l.Kernel("recurrent/ssd_chunks", "ssd_chunks", ssdChunksShared)
+	k.chunks, err = l.Kernel("recurrent/ssd_chunks", "ssd_chunks", k.shared)
 	return k, err
 }
 
@@ -69,5 +72,5 @@ func (k *SSD) Launch(s *driver.Stream, tokens, seqs int, ones bool, p *SSDParams
 	if err := driver.Launch(s, k.prepare, prepare, c); err != nil {
 		return err
 	}
-	return driver.Launch(s, k.chunks, driver.Grid{X: blocks(int(p.HeadSize), columns), Y: int(p.Heads), Z: seqs, Threads: 128 + loaders, Shared: ssdChunksShared}, c)
+	return driver.Launch(s, k.chunks, driver.Grid{X: blocks(int(p.HeadSize), columns), Y: int(p.Heads), Z: seqs, Threads: 128 + loaders, Shared: k.shared}, c)
 }

@@ -72,10 +72,10 @@ KERNEL(128, 1) ssd_prepare(PARAM SSDChunksParams of) {
   }
 }
 
-template <int GROUPS, int STAGES> DEVICE void chunks(const SSDChunksParams& of) {
+KERNEL(192, 1) ssd_chunks(PARAM SSDChunksParams of) {
   launchDependentsAndWait();
   const SSDParams& p = of.ssd;
-  int s = blockZ(), h = blockY(), column0 = blockX() * 64 * GROUPS;
+  int s = blockZ(), h = blockY(), column0 = blockX() * 64;
   if (s >= p.step.counts[COUNT_SEQS]) return;
   long size = (long)p.headSize * p.stateSize;
   Sequence seq(p.step, s, p.states, size * p.heads);
@@ -89,6 +89,5 @@ template <int GROUPS, int STAGES> DEVICE void chunks(const SSDChunksParams& of) 
   work.state = seq.state + h * size + (long)column0 * p.stateSize, work.byKey = 1, work.byColumn = p.stateSize;
   work.keySize = p.stateSize, work.columns = p.headSize - column0, work.rows = seq.to - seq.from, work.fresh = seq.fresh;
   work.prepared = of.scratch + ((long)firstChunk(p.step, s) * p.heads + h) * L::PREPARED_BYTES, work.nextPrepared = (long)p.heads * L::PREPARED_BYTES;
-  scanChunks<STATE_SPACE, GROUPS, STAGES>(work);
+  scanChunks<STATE_SPACE>(work);
 }
-KERNEL(192, 2) ssd_chunks(PARAM SSDChunksParams of) { chunks<1, 2>(of); }
