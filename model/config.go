@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // Config is what the blocks need to know of a model. Sizes are in numbers, contexts in tokens.
@@ -83,9 +84,10 @@ type Config struct {
 	ScaleByLayer  bool            // the scale of layer i (from 0) is divided by i + 1
 	AttnCap       float64         // soft cap of scores, 0: none
 	LogitCap      float64
-	LogitScale    float64         // of logits, 0: none
-	EmbScale      float64         // of embeddings, 0: none
-	IndexRotation *graph.Rotation // of the first numbers of an indexer's heads
+	LogitScale    float64                    // of logits, 0: none
+	EmbScale      float64                    // of embeddings, 0: none
+	Multiplied    map[string][]recipe.Factor // by a tensor's stem: what its rows are multiplied by as they are read
+	IndexRotation *graph.Rotation            // of the first numbers of an indexer's heads
 }
 
 // Heads is how many key heads there are, and the size of all heads, in numbers.

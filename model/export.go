@@ -203,6 +203,7 @@ func (m *Model) same(back *Config) error {
 			if x != y {
 				return m.lost(field, x, y)
 			}
+		case map[string][]recipe.Factor: // the file's weights are multiplied already
 		case *graph.Rotation:
 			if err := m.sameRotation(field, x, b.Field(i).Interface().(*graph.Rotation)); err != nil {
 				return err

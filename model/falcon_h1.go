@@ -1,6 +1,11 @@
 package model
 
-import "github.com/ridge-llm/ridge/graph"
+import (
+	"slices"
+
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/weights/recipe"
+)
 
 // falconH1 is Falcon-H1 (arXiv:2507.22448): attention and Mamba 2 side by side in every layer.
 var falconH1 = Arch{
@@ -42,33 +47,69 @@ var falconH1 = Arch{
 		"blk.N.ffn_up":   "model.layers.N.feed_forward.up_proj",
 		"blk.N.ffn_down": "model.layers.N.feed_forward.down_proj",
 	}),
-	Recipe: ssmRecipe,
+	Recipe: falconRecipe,
 }
 
-// readMultipliers reads the multipliers that change no weight's shape. llama.cpp's converter has multiplied the weights by the others, and
-// with Hugging Face's names they must be 1.
+// readMultipliers reads the multipliers. GGUF's files have weights that are multiplied by them, as llama.cpp's converter does, and so are those of Hugging
+// Face here as they are read; a table that is embedding and head at once cannot be, and the graph multiplies.
 func readMultipliers(f *fields, c *Config) {
 	if !f.isHF() {
 		return
 	}
-	if m := f.floatOr("embedding_multiplier", "", 1); m != 1 {
-		c.EmbScale = m
+	one := func(name string) float32 { return float32(f.floatOr(name, "", 1)) }
+	embedding, head := one("embedding_multiplier"), one("lm_head_multiplier")
+	in, out, ssmIn := one("attention_in_multiplier"), one("attention_out_multiplier"), one("ssm_in_multiplier")
+	ssm, mlp := f.multipliers("ssm_multipliers", 5), f.multipliers("mlp_multipliers", 2) // of gates, inputs, B, C and steps; of gates and what comes down
+	inner, states := c.SSM.Heads*c.SSM.HeadSize, c.SSM.Groups*c.SSM.StateSize
+	c.Multiplied = map[string][]recipe.Factor{
+		"blk.N.attn_q.weight": all(in), "blk.N.attn_k.weight": all(in * one("key_multiplier")), "blk.N.attn_v.weight": all(in), "blk.N.attn_output.weight": all(out),
+		"blk.N.ssm_in.weight": {
+			{Rows: inner, Number: ssmIn * ssm[0]}, {Rows: inner, Number: ssmIn * ssm[1]}, {Rows: states, Number: ssmIn * ssm[2]},
+			{Rows: states, Number: ssmIn * ssm[3]}, {Rows: c.SSM.Heads, Number: ssmIn * ssm[4]},
+		},
+		"blk.N.ssm_out.weight":  all(one("ssm_out_multiplier")),
+		"blk.N.ffn_gate.weight": all(mlp[0]), "blk.N.ffn_down.weight": all(mlp[1]),
 	}
-	if m := f.floatOr("lm_head_multiplier", "", 1); m != 1 {
-		c.LogitScale = m
+	if !c.Tied {
+		c.Multiplied["token_embd.weight"], c.Multiplied["output.weight"] = all(embedding), all(head)
+		return
 	}
-	c.AttnScale *= f.floatOr("key_multiplier", "", 1)
-	for _, name := range []string{"attention_in_multiplier", "attention_out_multiplier", "ssm_in_multiplier", "ssm_out_multiplier"} {
-		if m := f.floatOr(name, "", 1); m != 1 {
-			f.fail("field %s is %g; 1 is supported; convert the model to GGUF, which multiplies weights by it", name, m)
-		}
+	if embedding != 1 {
+		c.EmbScale = float64(embedding)
 	}
-	for _, name := range []string{"ssm_multipliers", "mlp_multipliers"} {
-		list, _ := f.value(name).([]any)
-		for _, v := range list {
-			if m, ok := number(v); !ok || m != 1 {
-				f.fail("field %s has %v; 1 is supported; convert the model to GGUF, which multiplies weights by it", name, v)
+	if head != 1 {
+		c.LogitScale = float64(head)
+	}
+}
+
+// all multiplies all rows by x.
+func all(x float32) []recipe.Factor { return []recipe.Factor{{Number: x}} }
+
+// multipliers reads a list of so many numbers; without the field they are 1.
+func (f *fields) multipliers(name string, n int) []float32 {
+	numbers := make([]float32, n)
+	list, _ := f.value(name).([]any)
+	if list != nil && len(list) != n {
+		f.fail("field %s has %d numbers; there must be %d", name, len(list), n)
+	}
+	for i := range numbers {
+		numbers[i] = 1
+		if len(list) == n {
+			m, ok := number(list[i])
+			if !ok {
+				f.fail("field %s has %v, which is no number", name, list[i])
 			}
+			numbers[i] = float32(m)
 		}
 	}
+	return numbers
+}
+
+// falconRecipe multiplies what is not multiplied by 1.
+func falconRecipe(stem string, t recipe.Recipe, c *Config) recipe.Recipe {
+	by := c.Multiplied[stem]
+	if slices.ContainsFunc(by, func(f recipe.Factor) bool { return f.Number != 1 }) {
+		return recipe.Multiplied{Of: t, By: by}
+	}
+	return ssmRecipe(stem, t, c)
 }
