@@ -78,6 +78,27 @@ func quantize(a *emit.Asm) {
 		a.VMOVUPS(emit.At(src, 32*i), in[i])
 		a.VPAND(in[i], Y15, abs[i])
 	}
+	quantScale(a, part, most)
+	for _, r := range in {
+		a.VMULPS(Y5, r, r)
+		a.VCVTPS2DQ(r, r)
+	}
+	a.VPACKSSDW(Y1, Y0, Y0)
+	a.VPACKSSDW(Y3, Y2, Y2)
+	a.VPACKSSWB(Y2, Y0, Y0)
+	a.VPERMD(Y0, Y14, Y0)
+	a.VMOVDQU(Y0, emit.At(dst, 0))
+	quantSums(a, ones8, ones16, magic)
+	a.Advance(src, 128)
+	a.ADDQ(step, dst)
+	a.SUBQ(Imm(1), n)
+	a.JNZ(LabelRef("loop"))
+	a.VZEROUPPER()
+	a.RET()
+}
+
+// quantScale leaves a block's scale in every lane of X6, of the magnitudes in Y4 to Y7, and in those of Y5 what numbers are multiplied by.
+func quantScale(a *emit.Asm, part, most Mem) {
 	// The largest magnitude, compared as integers so that a NaN wins and shows in the scale.
 	a.VPMAXSD(Y5, Y4, Y4)
 	a.VPMAXSD(Y7, Y6, Y6)
@@ -94,15 +115,10 @@ func quantize(a *emit.Asm) {
 	a.VCMPPS(Imm(4), X13, X4, X7) // a block of zeros must not divide by zero
 	a.VANDPS(X7, X5, X5)
 	a.VBROADCASTSS(X5, Y5)
-	for _, r := range in {
-		a.VMULPS(Y5, r, r)
-		a.VCVTPS2DQ(r, r)
-	}
-	a.VPACKSSDW(Y1, Y0, Y0)
-	a.VPACKSSDW(Y3, Y2, Y2)
-	a.VPACKSSWB(Y2, Y0, Y0)
-	a.VPERMD(Y0, Y14, Y0)
-	a.VMOVDQU(Y0, emit.At(dst, 0))
+}
+
+// quantSums writes what stands behind a block's codes, which are in Y0 and their scale in X6: scale, biases, and scale times sums.
+func quantSums(a *emit.Asm, ones8, ones16, magic Mem) {
 	// Sums of either half of the block, in every lane of X1 and X2, and of the whole in X3.
 	a.VMOVDQU(ones8, Y4)
 	a.VPMADDUBSW(Y0, Y4, Y0)
@@ -118,19 +134,13 @@ func quantize(a *emit.Asm) {
 	a.VMOVDQU(magic, X5)
 	a.VPSUBD(X4, X5, X4)
 	a.VPBLENDD(Imm(1), X6, X4, X4)
-	a.VMOVDQU(X4, emit.At(dst, q8Scale))
+	a.VMOVDQU(X4, emit.At(RDI, q8Scale))
 	// scale × sum, of the whole and of either half
 	a.VPBLENDD(Imm(2), X1, X3, X4)
 	a.VPBLENDD(Imm(4), X2, X4, X4)
 	a.VCVTDQ2PS(X4, X4)
 	a.VMULPS(X6, X4, X4)
-	a.VMOVDQU(X4, emit.At(dst, q8Sum))
-	a.Advance(src, 128)
-	a.ADDQ(step, dst)
-	a.SUBQ(Imm(1), n)
-	a.JNZ(LabelRef("loop"))
-	a.VZEROUPPER()
-	a.RET()
+	a.VMOVDQU(X4, emit.At(RDI, q8Sum))
 }
 
 func prefetchRows(a *emit.Asm) {

@@ -34,20 +34,7 @@ func deltaSteps(w emit.Width, name string, vectors int, masked bool) {
 	row, c, three, next, end := RAX, RCX, R13, R11, R15
 	w.SHLQ(Imm(2), keys)
 	w.LEAQ(emit.Indexed(keys, keys, 2, 0), three)
-	load := func(m Mem, r VecPhysical) {
-		if masked {
-			w.LoadTail(m, r)
-		} else {
-			w.VMOVUPS(m, r)
-		}
-	}
-	store := func(r VecPhysical, m Mem) {
-		if masked {
-			w.StoreTail(r, m)
-		} else {
-			w.VMOVUPS(r, m)
-		}
-	}
+	load, store := moves(w, masked)
 	// Registers of vector i: Sᵀq, δ, the sum for δ, a row; and numbers of a token for a row, in every lane.
 	sum, del, read, x := func(i int) VecPhysical { return w.Reg(i) }, func(i int) VecPhysical { return w.Reg(vectors + i) },
 		func(i int) VecPhysical { return w.Reg(2*vectors + i) }, func(i int) VecPhysical { return w.Reg(3*vectors + i) }
@@ -113,4 +100,12 @@ func deltaSteps(w emit.Width, name string, vectors int, masked bool) {
 	w.JNZ(LabelRef("token"))
 	w.VZEROUPPER()
 	w.RET()
+}
+
+// moves are a vector's load and store, under the mask of the last columns or whole.
+func moves(w emit.Width, masked bool) (load func(Mem, VecPhysical), store func(VecPhysical, Mem)) {
+	if masked {
+		return func(m Mem, r VecPhysical) { w.LoadTail(m, r) }, func(r VecPhysical, m Mem) { w.StoreTail(r, m) }
+	}
+	return func(m Mem, r VecPhysical) { w.VMOVUPS(m, r) }, func(r VecPhysical, m Mem) { w.VMOVUPS(r, m) }
 }
