@@ -23,6 +23,7 @@ const (
 	NormQuantize      Kind = "NormQuantize"      // RMSNorm or AddNorm, Quantize
 	RoPEKVWrite       Kind = "RoPEKVWrite"       // RoPE of queries, RoPE of keys, KVWrite
 	RoPEAttention     Kind = "RoPEAttention"     // RoPE, RoPE, KVWrite, Attention
+	AdaptedLinear     Kind = "AdaptedLinear"     // 1 to 3 Linears, LoRA of their results; of two, ActMul behind it
 	HeadNormAttention Kind = "HeadNormAttention" // RMSNorm per head of queries and of keys, RoPE, RoPE, KVWrite, Attention
 )
 
@@ -292,21 +293,33 @@ type WorkPart struct {
 	Unread, Unwritten []*Value
 }
 
-// WorkParts is a node's Parts with what need not move.
+// WorkParts is a node's Parts with what need not move. What LoRA reads and writes moves: a device keeps the changes of the rows that have
+// adapters in memory. Its results are those that it changes.
 func WorkParts(n *Node) []WorkPart {
 	parts := Parts(n)
 	all := make([]WorkPart, len(parts))
-	seen := map[*Value]bool{}
+	seen, leaves := map[*Value]bool{}, map[*Value]bool{} // leaves: the node makes it
+	for _, v := range n.Out {
+		leaves[v] = true
+	}
+	for _, p := range parts {
+		if o, ok := p.Op.(LoRA); ok {
+			for i, v := range p.Out {
+				leaves[p.In[o.Overwrites(i)]] = leaves[v]
+			}
+		}
+	}
 	for i, p := range parts {
 		all[i].Node = p
+		_, changes := p.Op.(LoRA)
 		for _, v := range p.In {
-			if v.Cache == nil && seen[v] {
+			if v.Cache == nil && seen[v] && !changes {
 				all[i].Unread = append(all[i].Unread, v)
 			}
 			seen[v] = true
 		}
 		for _, v := range p.Out {
-			if seen[v] = true; v.Cache == nil && !slices.Contains(n.Out, v) {
+			if seen[v] = true; v.Cache == nil && !leaves[v] && !changes {
 				all[i].Unwritten = append(all[i].Unwritten, v)
 			}
 		}

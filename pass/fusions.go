@@ -220,6 +220,51 @@ func findGatedLinear(m *matcher) (found []match) {
 	return found
 }
 
+// findAdaptedLinear finds layers with the adapters of their results, and the function that joins those of a gate and an up matrix.
+func findAdaptedLinear(m *matcher) (found []match) {
+	for _, n := range m.g.Nodes {
+		if _, ok := n.Op.(graph.LoRA); !ok || len(n.Out) > groupMost {
+			continue
+		}
+		nodes := []*graph.Node{n}
+		for _, y := range n.In[1:] {
+			if l := y.From; l != nil && m.only(y) == n {
+				if _, ok := l.Op.(graph.Linear); ok && l.In[0] == n.In[0] {
+					nodes = append(nodes, l)
+				}
+			}
+		}
+		if len(nodes) != len(n.In) { // one is no product, or read by others
+			continue
+		}
+		if act := m.actMul(n); act != nil {
+			if f, ok := m.fused(graph.AdaptedLinear, append(nodes[:len(nodes):len(nodes)], act), act.Out[0]); ok {
+				found = append(found, f)
+				continue
+			}
+		}
+		if f, ok := m.fused(graph.AdaptedLinear, nodes, n.Out...); ok {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// actMul is the node that joins a node's two results, if nothing else reads them.
+func (m *matcher) actMul(n *graph.Node) *graph.Node {
+	if len(n.Out) != 2 {
+		return nil
+	}
+	act := m.only(n.Out[0])
+	if act == nil || act != m.only(n.Out[1]) || act.In[0] != n.Out[0] {
+		return nil
+	}
+	if _, ok := act.Op.(graph.ActMul); !ok {
+		return nil
+	}
+	return act
+}
+
 // groupMost is the most Linears of a group.
 const groupMost = 3
 

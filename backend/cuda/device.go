@@ -11,6 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	densesm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm90"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/skinny"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/size"
 )
@@ -33,7 +34,10 @@ type Device struct {
 	// What launches that cut their work in pieces meet in, one launch after the other: the pieces of matrix products, those of
 	// gemm's (all 0xff between launches), counters that are zero between launches, and squares of rows from one launch to the next.
 	partial, sums, counters, squares driver.Ptr
-	dequantised                      driver.Ptr // weights dequantised to bf16, one layer at a time; 0 without quantised layers
+	// What a launch's blocks for adapters hand to the others: numbers, all 0xff between launches, and behind them a counter, which is zero.
+	adapted driver.Ptr
+
+	dequantised driver.Ptr // weights dequantised to bf16, one layer at a time; 0 without quantised layers
 
 	adaptersSent bool // since the last step
 
@@ -145,7 +149,10 @@ func (d *Device) shared() (err error) {
 	if d.sums, err = d.alloc(pieces, "the pieces of matrix products"); err != nil {
 		return err
 	}
-	return d.stream.Fill(d.sums, 0xff, pieces)
+	if d.adapted, err = d.alloc(skinny.HiddenBytes+4, "products of adapters"); err != nil {
+		return err
+	}
+	return errors.Join(d.stream.Fill(d.sums, 0xff, pieces), d.stream.Fill(d.adapted, 0xff, skinny.HiddenBytes), d.stream.Fill(d.adapted+skinny.HiddenBytes, 0, 4))
 }
 
 // rowTiles are the rows of the kernels for products: skinny's one by one up to 8, then the widths of gemm's tiles.

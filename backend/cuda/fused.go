@@ -35,6 +35,8 @@ func fusionOf(k graph.Kind) (f fusion, ok bool) {
 	switch k {
 	case graph.LinearGroup:
 		return fusion{"linear, group", fitsLinearGroup, none, bindLinearGroup}, true
+	case graph.AdaptedLinear:
+		return fusion{"linear, lora", fitsAdaptedLinear, heldAdaptedLinear, bindAdaptedLinear}, true
 	case graph.NormLinear:
 		return fusion{"rmsnorm, linear", fitsNormLinear, none, bindLinearGroup}, true
 	case graph.GatedLinear:

@@ -85,6 +85,18 @@ func (d *Device) bindTensor(layers []*part, act *part, p *prologue) (func(*step)
 	if packs(layers[0].args.Weights[0].(*weight)) {
 		return d.bindPacked(layers, act, p)
 	}
+	put, _, err := d.bindProducts(layers, act)
+	return put, err
+}
+
+// products is layers as the kernels for few and for many rows have them.
+type products struct {
+	few  skinny.Params
+	wide densesm90.Problem
+}
+
+// bindProducts is bindTensor for layers of plain floats, or of numbers of eight bits.
+func (d *Device) bindProducts(layers []*part, act *part) (func(*step) error, *products, error) {
 	x, buffer := layers[0].node.In[0], layers[0].args.In[0]
 	wide := densesm90.Problem{Type: x.Type, X: at(buffer), XScale: scalesOf(x, buffer), Rows: roomFor(x, buffer), K: x.Axis.Len(), Gated: act != nil}
 	few := &skinny.Params{X: wide.X, XScale: wide.XScale, K: int32(kernels.Pairs(x.Type, wide.K))}
@@ -92,7 +104,7 @@ func (d *Device) bindTensor(layers []*part, act *part, p *prologue) (func(*step)
 	for i, l := range layers {
 		bias, err := d.bias(l.args)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		matrix := l.args.Weights[0].(*weight)
 		if i == 1 && act != nil { // interleaved with the gate's
@@ -109,7 +121,7 @@ func (d *Device) bindTensor(layers []*part, act *part, p *prologue) (func(*step)
 			w, err = d.resident(matrix, x.Type)
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		wide.Weights = append(wide.Weights, densesm90.Weight{W: w, Bias: bias, Scale: matrix.scales, Y: y, N: n})
 		few.Part[i] = skinny.Part{W: w, Bias: bias, Scale: matrix.scales, Y: y, N: int32(n)}
@@ -122,14 +134,14 @@ func (d *Device) bindTensor(layers []*part, act *part, p *prologue) (func(*step)
 	}
 	skinnyKernel, err := skinny.New(d.loader, x.Type, act != nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	many, err := d.bindProduct(wide, fits)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := interleave(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	most := 8 // rows up to which the skinny kernel is faster; see bench/h200.md
 	if !fits {
@@ -146,7 +158,7 @@ func (d *Device) bindTensor(layers []*part, act *part, p *prologue) (func(*step)
 		default:
 			return many(m)
 		}
-	}, nil
+	}, &products{*few, wide}, nil
 }
 
 // bindProduct binds the product of many rows: Hopper's kernel, which all its matrices must fit, or the one for a single matrix elsewhere.

@@ -3,7 +3,6 @@ package cuda
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -25,15 +24,18 @@ type slots struct {
 	table driver.Ptr   // 0 before it is bound
 	room  driver.Ptr   // [slots] of perSlot bytes
 	full  []bool       // slots in which there is something
+	more  []bool       // slots in which there is more than a product: factors, a bias or rows
 	rows  []driver.Ptr // of each slot's own rows and their indices, which few adapters have
 	count []int        // of those rows
+
+	separate func() error // has launches made ready that adapters with more than a product need; nil: they are
 }
 
 // slotBytes is the size of lora.Slot.
 const slotBytes = 64
 
 func newSlots(w *graph.Weight) *slots {
-	s := &slots{name: w.Name, of: *w.Slots, full: make([]bool, w.Slots.Count), rows: make([]driver.Ptr, w.Slots.Count), count: make([]int, w.Slots.Count)}
+	s := &slots{name: w.Name, of: *w.Slots, full: make([]bool, w.Slots.Count), more: make([]bool, w.Slots.Count), rows: make([]driver.Ptr, w.Slots.Count), count: make([]int, w.Slots.Count)}
 	in, out := int64(w.In.Len()), int64(w.Out.Len())
 	rank := int64(paddedRank(w.Slots.Rank))
 	s.a, s.b = rank*in, out*rank
@@ -104,8 +106,16 @@ func (s *slots) set(d *Device, slot int, l *graph.LowRank) error {
 			return err
 		}
 	}
-	empty := s.empty()
-	if s.full[slot] = l != nil; l != nil && len(l.Rows.Data) > 0 || empty != s.empty() {
+	empty, products := s.empty(), s.products()
+	s.full[slot] = l != nil
+	s.more[slot] = l != nil && (l.Columns != nil || l.Bias != nil || len(l.Rows.Data) > 0)
+	if s.more[slot] && s.separate != nil {
+		if err := s.separate(); err != nil {
+			s.full[slot], s.more[slot] = false, false
+			return err
+		}
+	}
+	if l != nil && len(l.Rows.Data) > 0 || empty != s.empty() || products != s.products() {
 		d.steps.forget() // recorded steps have a launch for as many rows as there were, and none where no slot has anything
 	}
 	var entry lora.Slot
@@ -115,13 +125,16 @@ func (s *slots) set(d *Device, slot int, l *graph.LowRank) error {
 			return err
 		}
 	}
-	d.upload.bytes(s.table+driver.Ptr(slot*slotBytes), encodeSlot(&entry))
+	d.upload.bytes(s.table+driver.Ptr(slot*slotBytes), lora.EncodeSlot(&entry))
 	d.adaptersSent = true
 	return nil
 }
 
 // empty reports whether no slot has anything.
 func (s *slots) empty() bool { return !slices.Contains(s.full, true) }
+
+// products reports whether all that slots have are products.
+func (s *slots) products() bool { return !slices.Contains(s.more, true) }
 
 // fill sends an adapter's numbers, and says where they are.
 func (s *slots) fill(d *Device, slot int, l *graph.LowRank) (e lora.Slot, err error) {
@@ -195,17 +208,6 @@ func (s *slots) sendPadded(d *Device, to driver.Ptr, t quant.Tensor, cols int) {
 			clear(row[own:])
 		}
 	})
-}
-
-func encodeSlot(e *lora.Slot) []byte {
-	var b []byte
-	for _, p := range []driver.Ptr{e.A, e.B, e.Columns, e.Bias, e.Rows, e.Indices} {
-		b = binary.LittleEndian.AppendUint64(b, uint64(p))
-	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(e.Rank))
-	b = binary.LittleEndian.AppendUint32(b, uint32(e.Count))
-	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Scale))
-	return binary.LittleEndian.AppendUint32(b, 0)
 }
 
 // awaitAdapters has a step wait for adapters that are on their way.

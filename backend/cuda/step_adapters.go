@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
@@ -15,6 +16,7 @@ import (
 type stepAdapters struct {
 	lora.Tiles
 	rounds []round
+	places driver.Ptr // [rows] int32: tile × lora.TileRows + number in it of the row's first adapter, -1 without one; 0 where no row has any
 }
 
 // round is tiles that change different rows: those of each sequence's first adapter, then of its second, and so on.
@@ -35,7 +37,7 @@ func adapterInts(lim backend.Limits) int {
 	if lim.Adapters == 0 {
 		return 0
 	}
-	return (tileInts + 2) * backend.MaxSeqAdapters * (lim.Tokens + lim.Logits)
+	return ((tileInts+2)*backend.MaxSeqAdapters + 1) * (lim.Tokens + lim.Logits)
 }
 
 // mostTiles bounds the tiles of a round with so many rows: one of each adapter is not full. Recorded steps have up to twice as many.
@@ -68,6 +70,7 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 		return s
 	}
 	var tiles, rows, scales []int32
+	places := slices.Repeat([]int32{-1}, most)
 	last := int32(0)
 	for _, a := range b.Adapters {
 		last = max(last, a.Nth)
@@ -84,6 +87,9 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 				if slot != a.Slot || tiles[open+2] == lora.TileRows {
 					open, slot = len(tiles), a.Slot
 					tiles = append(tiles, a.Slot, int32(len(rows)), 0, 0)
+				}
+				if nth == 0 {
+					places[r] = int32(open/tileInts*lora.TileRows) + tiles[open+2]
 				}
 				tiles[open+2]++
 				rows, scales = append(rows, int32(r)), append(scales, int32(math.Float32bits(a.Scale)))
@@ -103,7 +109,7 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 	for i, x := range tiles {
 		binary.LittleEndian.PutUint32(dst[4*i:], uint32(x))
 	}
-	s.Tiles.Tiles, s.Rows, s.Scales = p, w.ints(room, rows), w.ints(room, scales)
+	s.Tiles.Tiles, s.Rows, s.Scales, s.places = p, w.ints(room, rows), w.ints(room, scales), w.ints(most, places)
 	return s
 }
 

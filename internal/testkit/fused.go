@@ -2,8 +2,10 @@ package testkit
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/quant"
@@ -111,7 +113,44 @@ func fusedCases() []Case {
 			}, graph.NormQuantize)
 		}
 	}
-	return append(append(all, fusedExpertCases()...), fusedAttentionCases()...)
+	return slices.Concat(all, fusedExpertCases(), fusedAttentionCases(), fusedAdapterCases())
+}
+
+// fusedAdapterCases are layers with adapters: some steps have none, some adapters are more than products, and some sequences have two.
+func fusedAdapterCases() []Case {
+	var all []Case
+	hidden, ffn, kv := axis("hidden", 256, 1), axis("ffn", 512, 1), axis("kv", 136, 1)
+	for name, vary := range map[string]func(*backend.Batch, *rand.Rand){"": giveAdapters, "/none": nil, "/two": giveTwoAdapters} {
+		for _, kind := range []string{"products", "more"} {
+			for _, steps := range append(rowSteps(), Steps{{1, 1, 1, 1, 1}}, Steps{slices.Repeat([]int{1}, 20)}) {
+				layers := func(b *graph.Builder, x *graph.Value, outs ...graph.Axis) []*graph.Value {
+					in, weights := []*graph.Value{x}, []*graph.Weight(nil)
+					for i, out := range outs {
+						w := b.Weight(fmt.Sprintf("w%d/BF16", i), out, x.Axis)
+						in = append(in, b.Linear(fmt.Sprintf("y%d.base", i), x, w, b.Vector(fmt.Sprintf("bias%d", i), out)))
+						weights = append(weights, b.Slots(fmt.Sprintf("%s.y%d.lora", kind, i), w.Tensor, graph.Slots{Of: w, Count: caseSlots, Rank: caseRank}))
+					}
+					return b.Emit("y", graph.LoRA{}, in, weights...)
+				}
+				add := func(what string, g func(b *graph.Builder, x *graph.Value) *graph.Value) {
+					all = append(all, Case{
+						Name: fmt.Sprintf("AdaptedLinear/%s/%s%s/rows%d of %d", what, kind, name, LimitsFor(steps, 16).Tokens, len(steps[0])), Op: "AdaptedLinear", Fuse: []graph.Kind{graph.AdaptedLinear}, Steps: steps, Vary: vary, Tolerance: 1e-4,
+						Graph: func(b *graph.Builder) *graph.Value { return g(b, feed(b, "x", hidden)) },
+					})
+				}
+				add("one", func(b *graph.Builder, x *graph.Value) *graph.Value { return layers(b, x, ffn)[0] })
+				add("three", func(b *graph.Builder, x *graph.Value) *graph.Value {
+					y := layers(b, x, ffn, kv, ffn)
+					return b.Add("sum", b.Add("qv", y[0], y[2]), b.Linear("k", y[1], b.Weight("k/BF16", ffn, kv), nil))
+				})
+				add("gated", func(b *graph.Builder, x *graph.Value) *graph.Value {
+					y := layers(b, x, ffn, ffn)
+					return b.ActMul("act", y[0], y[1], graph.Silu)
+				})
+			}
+		}
+	}
+	return all
 }
 
 // fusedExpertCases are blocks of experts with the sums and norms around them. Rows pass all experts, so that two right answers do not part.

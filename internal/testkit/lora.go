@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
@@ -92,6 +93,21 @@ func giveAdapters(b *backend.Batch, _ *rand.Rand) {
 // bytesOf is what a number of the adapter in a slot takes.
 func bytesOf(slot int) int32 { return []int32{4, 4, 2}[slot] }
 
+// giveTwoAdapters gives every second sequence that has an adapter the next slot's too.
+func giveTwoAdapters(b *backend.Batch, rnd *rand.Rand) {
+	giveAdapters(b, rnd)
+	for _, a := range b.Adapters {
+		if a.Seq%2 == 0 {
+			a.Slot, a.Nth = (a.Slot+1)%caseSlots, 1
+			a.Rank, a.Bytes = rankOf(int(a.Slot)), bytesOf(int(a.Slot))
+			b.Adapters = append(b.Adapters, a)
+		}
+	}
+	slices.SortFunc(b.Adapters, func(x, y backend.SeqAdapter) int {
+		return cmp.Or(cmp.Compare(x.Slot, y.Slot), cmp.Compare(x.Seq, y.Seq))
+	})
+}
+
 // rankOf is the rank of the adapter in a slot.
 func rankOf(slot int) int32 { return []int32{caseRank, 5, 17}[slot] }
 
@@ -130,7 +146,7 @@ func randomLowRank(w *graph.Weight, slot int) *graph.LowRank {
 		return l
 	}
 	l.A, l.B = tensor(rank, w.In.Len()), tensor(w.Out.Len(), rank)
-	if slot == 1 {
+	if slot == 1 && !strings.HasPrefix(w.Name, "products") {
 		l.Columns, l.Bias = vector(w.Out.Len()), vector(w.Out.Len())
 	}
 	return l

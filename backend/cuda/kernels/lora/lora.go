@@ -3,6 +3,10 @@
 package lora
 
 import (
+	"encoding/binary"
+	"math"
+	"slices"
+
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/graph"
@@ -14,6 +18,7 @@ const (
 	RankUnit   = 8
 	MaxTargets = 8
 	MaxRank    = 512
+	DeltaRank  = 64 // of NewDelta
 )
 
 // Slot mirrors LoraSlot of lora.cu.
@@ -22,6 +27,18 @@ type Slot struct {
 	Rank, Count                        int32
 	Scale                              float32
 	_                                  int32
+}
+
+// EncodeSlot is a Slot as it lies in device memory.
+func EncodeSlot(e *Slot) []byte {
+	var b []byte
+	for _, p := range []driver.Ptr{e.A, e.B, e.Columns, e.Bias, e.Rows, e.Indices} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(p))
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(e.Rank))
+	b = binary.LittleEndian.AppendUint32(b, uint32(e.Count))
+	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Scale))
+	return binary.LittleEndian.AppendUint32(b, 0)
 }
 
 // Tiles is the groups of rows of a step: [n × 4] int32 slot, first row, rows, 0; rows of values, and a scale for each.
@@ -67,6 +84,21 @@ func New(l *kernels.Loader, t graph.Type, in int, outs []int) (k Kernels, err er
 		return k, err
 	}
 	k.expand, err = l.Kernel(module, expand, 0)
+	return k, err
+}
+
+// FitsDelta reports whether NewDelta has kernels for matrices of these sizes and products of this rank.
+func FitsDelta(in int, outs []int, rank int) bool {
+	return in%32 == 0 && rank <= DeltaRank && !slices.ContainsFunc(outs, func(out int) bool { return out%8 != 0 })
+}
+
+// NewDelta finds kernels that write what products of adapters add to results in bf16, and do not add it: for rows that have adapters, and no others.
+func NewDelta(l *kernels.Loader) (k Kernels, err error) {
+	k.mma = true
+	if k.shrink, err = l.Kernel("lora/mma", "lora_shrink_mma", 0); err != nil {
+		return k, err
+	}
+	k.expand, err = l.Kernel("lora/mma", "lora_delta_mma", 0)
 	return k, err
 }
 

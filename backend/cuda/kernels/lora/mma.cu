@@ -4,6 +4,19 @@
 
 constexpr int WARPS = 8, GROUP = 16; // GROUP: ranks of one pass
 
+// hidden is h of a row of the block's tile: the sum of its splits, whose loads are in flight together.
+DEVICE float hidden(const LoraParams& p, int row, int target, int rank) {
+  const float* h = p.h + ((long)blockX() * TILE_ROWS + row) * p.targets * p.rank + (long)target * p.rank + rank;
+  long next = (long)gridX() * TILE_ROWS * p.targets * p.rank;
+  float part[MAX_SPLITS], sum = 0;
+  UNROLL for (int z = 0; z < MAX_SPLITS; z++) {
+    part[z] = 0;
+    if (z < p.splits) part[z] = h[z * next];
+  }
+  UNROLL for (int z = 0; z < MAX_SPLITS; z++) sum += part[z];
+  return sum;
+}
+
 // loadRow loads 16 bytes that are read once.
 DEVICE Vec16 loadRow(const bf16* p, bool valid) {
   if (valid) return loadNoAllocate(p);
@@ -122,12 +135,7 @@ KERNEL(256, 1) lora_expand_mma(PARAM LoraParams p) {
   for (int i = threadX(); i < TILE_ROWS * s.rank / 2; i += threads()) {
     int row = i / (s.rank / 2), j = i % (s.rank / 2) * 2;
     float sum[2] = {};
-    if (row < count)
-      for (int z = 0; z < p.splits; z++) {
-        const float* h = p.h + (((long)z * gridX() + blockX()) * TILE_ROWS + row) * p.targets * p.rank + (long)target * p.rank + j;
-        sum[0] += h[0];
-        sum[1] += h[1];
-      }
+    if (row < count) sum[0] = hidden(p, row, target, j), sum[1] = hidden(p, row, target, j + 1);
     sum[0] *= s.scale, sum[1] *= s.scale;
     u32 near = pack(sum[0], sum[1]);
     first[row][j / 2] = near;
@@ -166,5 +174,62 @@ KERNEL(256, 1) lora_expand_mma(PARAM LoraParams p) {
     if (g < count) addRows(s, (bf16*)p.y[target] + (long)rows[g] * out + c, c, byLow, sum);
     UNROLL for (int j = 0; j < 4; j++) sum[2 * j] = d[j][2], sum[2 * j + 1] = d[j][3];
     if (g + 8 < count) addRows(s, (bf16*)p.y[target] + (long)rows[g + 8] * out + c, c, byHigh, sum);
+  }
+}
+
+// lora_delta_mma is y = by × scale × B h, for a product that adds it in its epilogue; of a matrix that the adapter leaves alone it is 0. Blocks and lanes
+// are as in lora_expand_mma. A unit is 16 ranks of 32 columns; those of several units are on their way at once.
+KERNEL(256, 3) lora_delta_mma(PARAM LoraParams p) {
+  constexpr int AHEAD = 4;
+  SHARED u32 first[TILE_ROWS][DELTA_RANK / 2 + 4], rest[TILE_ROWS][DELTA_RANK / 2 + 4];
+  launchDependents();
+  const int* tile = p.tiles + 4 * blockX();
+  int count = tile[2], target = blockZ(), out = p.out[target];
+  if (count == 0) return gridDependencyWait();
+  LoraSlot s = p.slots[target][tile[0]];
+  const int* rows = p.rows + tile[1];
+  int g = lane() / 4, t = lane() % 4;
+  int column = 32 * (blockY() * WARPS + warp()), step = 32 * WARPS * gridY(), passes = maxi(1, ceilDiv(s.rank, 16));
+  int units = column < out ? ceilDiv(out - column, step) * passes : 0;
+  int mine = 8 * (g / 2) + g % 2; // of the columns of an operand: + 2 × its number
+  u64 part[AHEAD][4] = {};
+  int nextColumn = column, nextK = 0;
+  auto load = [&](int i) __attribute__((always_inline)) { // what lies beyond the last column is not stored, and beyond the last rank multiplied by 0
+    if (s.rank > 0) UNROLL for (int j = 0; j < 4; j++)
+      part[i][j] = *(const u64*)((const bf16*)s.b + (long)mini(nextColumn + mine + 2 * j, out - 1) * s.rank + mini(nextK + 4 * t, s.rank - 4));
+    if ((nextK += 16) >= 16 * passes) nextColumn += step, nextK = 0;
+  };
+  UNROLL for (int i = 0; i < AHEAD; i++) load(i); // adapters do not depend on the launch before
+  gridDependencyWait();
+  for (int i = threadX(); i < TILE_ROWS * 8 * passes; i += threads()) {
+    int row = i / (8 * passes), j = i % (8 * passes) * 2;
+    float sum[2] = {};
+    if (row < count && j < s.rank) sum[0] = s.scale * hidden(p, row, target, j), sum[1] = s.scale * hidden(p, row, target, j + 1);
+    u32 near = pack(sum[0], sum[1]);
+    first[row][j / 2] = near;
+    rest[row][j / 2] = pack(sum[0] - low(near), sum[1] - high(near));
+  }
+  barrier();
+  float byLow = g < count ? p.scales[tile[1] + g] : 0, byHigh = g + 8 < count ? p.scales[tile[1] + g + 8] : 0;
+  bf16 *yLow = (bf16*)p.y[target] + (g < count ? (long)rows[g] * out : 0), *yHigh = (bf16*)p.y[target] + (g + 8 < count ? (long)rows[g + 8] * out : 0);
+  float d[4][4] = {};
+  int k = 0;
+  for (int unit = 0; unit < units; unit += AHEAD) UNROLL for (int i = 0; i < AHEAD; i++) {
+    if (unit + i >= units) break;
+    int at = k / 2 + 2 * t;
+    UNROLL for (int j = 0; j < 4; j++) {
+      u32 b0 = (u32)part[i][j], b1 = (u32)(part[i][j] >> 32);
+      mma(d[j], first[g][at], first[g + 8][at], first[g][at + 1], first[g + 8][at + 1], b0, b1);
+      mma(d[j], rest[g][at], rest[g + 8][at], rest[g][at + 1], rest[g + 8][at + 1], b0, b1);
+    }
+    load(i);
+    if ((k += 16) < 16 * passes) continue;
+    int c = column + 8 * t;
+    Vec16 v[2];
+    UNROLL for (int j = 0; j < 4; j++) v[0].x[j] = pack(byLow * d[j][0], byLow * d[j][1]), v[1].x[j] = pack(byHigh * d[j][2], byHigh * d[j][3]);
+    if (c < out && g < count) *(Vec16*)(yLow + c) = v[0];
+    if (c < out && g + 8 < count) *(Vec16*)(yHigh + c) = v[1];
+    UNROLL for (int j = 0; j < 4; j++) UNROLL for (int e = 0; e < 4; e++) d[j][e] = 0;
+    column += step, k = 0;
   }
 }

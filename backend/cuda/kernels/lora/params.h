@@ -2,7 +2,7 @@
 #pragma once
 #include "../cuda.h"
 
-enum { TILE_ROWS = 16, MAX_TARGETS = 8, MAX_RANK = 512 };
+enum { TILE_ROWS = 16, MAX_TARGETS = 8, MAX_RANK = 512, MAX_SPLITS = 16, DELTA_RANK = 64 };
 
 // LoraSlot is one adapter's numbers for one matrix W [out, in]; for a table of embeddings a has a row for each token.
 struct LoraSlot {
@@ -27,5 +27,5 @@ struct LoraParams {
   void* y[MAX_TARGETS]; // [R, out]
   int out[MAX_TARGETS];
   int in, targets, rank; // rank is the largest
-  int splits;            // of the columns of A, blocks that compute them apart
+  int splits;            // of the columns of A, blocks that compute them apart: MAX_SPLITS at most
 };

@@ -29,6 +29,14 @@ type params struct {
 	SwitchCost                   int32
 }
 
+// deltaParams mirrors DeltaParams of delta.cu.
+type deltaParams struct {
+	params
+	Delta      [3]driver.Ptr
+	Up, Places driver.Ptr
+	_          [24]byte // tensor maps lie at multiples of 64
+}
+
 // Weight is a matrix of N × K numbers, row-major, with where its results go.
 type Weight struct {
 	W      driver.Ptr
@@ -38,6 +46,8 @@ type Weight struct {
 	Scale2 driver.Ptr // of a gated problem: the up matrix's
 	Y      driver.Ptr // [rows, N] bf16
 	N      int
+
+	Delta, Delta2 driver.Ptr // of a problem with deltas: [rows, N] bf16 that is added to the results; Delta2 to a gated problem's up
 }
 
 // Problem is what one launch computes.
@@ -50,6 +60,7 @@ type Problem struct {
 	Weights []Weight // 1 to 3
 	Gated   bool     // the one weight is gate and up as Interleave makes them, 2N rows, and Y = fn(gate) × up
 	Fn      int32    // a gated problem's graph.Fn: silu or gelu_tanh
+	Deltas  bool     // adapters add to the results; see LaunchDeltas
 }
 
 // shape is a tile width.
@@ -74,6 +85,8 @@ const (
 	consumers = 256             // threads that multiply: two warpgroups
 	threads   = 128 + consumers // the producer warpgroup, and those
 	lineBytes = 144             // of a token's 64 columns of Y in shared memory, and 16 so that neighbours start on other banks
+	// of a token's 32 columns of gate and of up, where adapters add to them
+	gatedLineBytes = 2 * (64 + 16)
 )
 
 // Kernel is a problem bound to its kernels, one for each tile width that its rows may need.
@@ -81,7 +94,7 @@ type Kernel struct {
 	sms    int
 	alone  bool // no other process (MPS) holds multiprocessors while this one runs, so blocks may wait for each other
 	widths []width
-	base   params
+	base   deltaParams
 }
 
 type width struct {
@@ -108,12 +121,15 @@ func Fits(t graph.Type, n, k int) bool { return t.RowBytes(k)%16 == 0 && n%8 == 
 // New binds a problem. sums is PartialBytes full of 0xff, which they are again after each launch.
 func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
 	pairs, module := kernels.Pairs(p.Type, p.K), kernels.Module("gemm/dense_sm90/gemm", p.Type)
-	k := &Kernel{sms: l.SMs(), alone: !l.Context().MPS, base: params{
+	k := &Kernel{sms: l.SMs(), alone: !l.Context().MPS, base: deltaParams{params: params{
 		K: int32(pairs), XScale: p.XScale, Parts: int32(len(p.Weights)), Fn: p.Fn, Sums: sums,
-	}}
+	}}}
 	name, each := "gemm", 1 // each: rows of weights for a column of Y
 	if p.Gated {
 		name, each = "gated", 2
+	}
+	if p.Deltas {
+		module, name = "gemm/dense_sm90/delta", "delta_"+name
 	}
 	var err error
 	for i, w := range p.Weights {
@@ -123,6 +139,9 @@ func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
 		tiles := int32((each*w.N + tileRows - 1) / tileRows)
 		k.base.Part[i] = part{Bias: w.Bias, Bias2: w.Bias2, Scale: w.Scale, Scale2: w.Scale2, Y: w.Y, N: int32(w.N), Tiles: tiles}
 		k.base.Tiles += tiles
+		if k.base.Delta[i] = w.Delta; w.Delta2 != 0 {
+			k.base.Up = w.Delta2
+		}
 	}
 	even := k.even()
 	for _, w := range widths {
@@ -146,7 +165,11 @@ func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
 func (k *Kernel) bind(l *kernels.Loader, p Problem, module, name string, w shape, cluster int) (err error) {
 	b := width{shape: w, cluster: cluster}
 	chunk := max(8, w.rows/4) // tokens of a chunk of the epilogue
-	b.shared = 1024 + w.stages*(tileRows+w.rows)*depth*2 + 2*chunk*lineBytes
+	line := lineBytes
+	if p.Deltas && p.Gated {
+		line = gatedLineBytes
+	}
+	b.shared = 1024 + w.stages*(tileRows+w.rows)*depth*2 + 2*chunk*line
 	if b.kernel, err = l.Kernel(module, fmt.Sprint(name, w.rows), b.shared); err != nil {
 		return err
 	}
@@ -168,12 +191,25 @@ func (k *Kernel) even() bool {
 
 // Launch computes the first m rows.
 func (k *Kernel) Launch(s *driver.Stream, m int) error {
+	w, p, grid := k.prepare(m)
+	return driver.Launch(s, w.kernel, grid, &p.params)
+}
+
+// LaunchDeltas computes the first m rows of a problem with deltas, which are added to the rows whose places, int32, are not negative.
+func (k *Kernel) LaunchDeltas(s *driver.Stream, m int, places driver.Ptr) error {
+	w, p, grid := k.prepare(m)
+	p.Places = places
+	return driver.Launch(s, w.kernel, grid, &p)
+}
+
+// prepare gives the kernel and its parameters for m rows.
+func (k *Kernel) prepare(m int) (*width, deltaParams, driver.Grid) {
 	w, d := k.choose(m)
 	p := k.base
 	p.X, p.M = w.x, int32(m)
-	p.RowTiles, p.Tiles = w.tiles(&p, m)
+	p.RowTiles, p.Tiles = w.tiles(&p.params, m)
 	p.StreamTiles, p.SwitchCost = d.streamTiles, d.switchCost
-	return driver.Launch(s, w.kernel, driver.Grid{X: d.clusters * w.cluster, Threads: threads, Shared: w.shared, Cluster: w.cluster}, &p)
+	return w, p, driver.Grid{X: d.clusters * w.cluster, Threads: threads, Shared: w.shared, Cluster: w.cluster}
 }
 
 // choose finds the width for m rows and the schedule of its tiles: the narrowest that takes them, or the faster of the two widest.
@@ -191,7 +227,7 @@ func (k *Kernel) choose(m int) (w *width, d schedule) {
 		if !k.alone {
 			fixup = math.Inf(1)
 		}
-		_, tiles := c.tiles(&k.base, m)
+		_, tiles := c.tiles(&k.base.params, m)
 		if e := newSchedule(k.sms/c.cluster, tiles, steps, c.step, fixup); w == nil || e.cost < d.cost {
 			w, d = c, e
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
@@ -62,16 +63,30 @@ func TestAgainstPlainGo(t *testing.T) {
 				continue
 			}
 			name := fmt.Sprintf("m %d, k %d, n %v, gated %v, bias %v", c.m, c.k, c.n, c.gated, c.bias)
-			g.Sub(name, func(g *gputest.GPU) { check(g, name, c.m, c.k, c.n, c.gated, c.bias, sums) })
+			for _, deltas := range []bool{false, true} {
+				g.Sub(fmt.Sprintf("%s, deltas %v", name, deltas), func(g *gputest.GPU) { check(g, name, c.m, c.k, c.n, c.gated, c.bias, deltas, sums) })
+			}
 		}
 	})
 }
 
-// check runs one problem twice, so that the scratch is seen to be empty again after a launch.
-func check(g *gputest.GPU, name string, m, k int, ns []int, gated, biased bool, sums driver.Ptr) {
+func TestMirrors(t *testing.T) {
+	gputest.Mirrors(t, "gemm/dense_sm90/delta", map[string]uintptr{"delta_": unsafe.Sizeof(deltaParams{})})
+}
+
+// check runs one problem twice, so that the scratch is seen to be empty again after a launch. With deltas every third row has none, and poison
+// where they would be.
+func check(g *gputest.GPU, name string, m, k int, ns []int, gated, biased, deltas bool, sums driver.Ptr) {
 	x := g.Random(m*k, 1)
-	p := Problem{Type: graph.BF16, X: g.BF16(x), Rows: m, K: k, Gated: gated}
+	p := Problem{Type: graph.BF16, X: g.BF16(x), Rows: m, K: k, Gated: gated, Deltas: deltas}
 	var want [][]float64
+	places := make([]int32, m)
+	for i := range places {
+		places[i] = int32(i)
+		if i%3 == 1 {
+			places[i] = -1
+		}
+	}
 	for _, n := range ns {
 		w := g.Random(n*k, 1/math.Sqrt(float64(k)))
 		one := Weight{W: g.BF16(w), Y: g.Poisoned(2 * m * n), N: n}
@@ -81,6 +96,17 @@ func check(g *gputest.GPU, name string, m, k int, ns []int, gated, biased bool, 
 			one.Bias = g.F32(bias)
 		}
 		y := product(x, w, bias, m, n, k)
+		if deltas {
+			delta := g.Random(m*n, 1)
+			for i := range delta {
+				if places[i/n] < 0 {
+					delta[i] = float32(math.NaN())
+				} else {
+					y[i] += float64(delta[i])
+				}
+			}
+			one.Delta = g.BF16(delta)
+		}
 		p.Weights = append(p.Weights, one)
 		want = append(want, y)
 	}
@@ -90,13 +116,18 @@ func check(g *gputest.GPU, name string, m, k int, ns []int, gated, biased bool, 
 		}
 		up, interleaved := p.Weights[1], g.Poisoned(2*2*ns[0]*k)
 		g.Must(Interleave(g.Loader, g.Stream, p.Weights[0].W, up.W, interleaved, ns[0], k))
-		p.Weights[0].W, p.Weights[0].Bias2 = interleaved, up.Bias
+		p.Weights[0].W, p.Weights[0].Bias2, p.Weights[0].Delta2 = interleaved, up.Bias, up.Delta
 		want, p.Weights = want[:1], p.Weights[:1]
 	}
 	kernel, err := New(g.Loader, p, sums)
 	g.Must(err)
+	at := g.Ints(places...)
 	for range 2 {
-		g.Must(kernel.Launch(g.Stream, m))
+		if deltas {
+			g.Must(kernel.LaunchDeltas(g.Stream, m, at))
+		} else {
+			g.Must(kernel.Launch(g.Stream, m))
+		}
 		for i, y := range want {
 			g.Near(name, g.ReadBF16(p.Weights[i].Y, len(y)), y, 6e-3)
 			g.Must(g.Stream.Fill(p.Weights[i].Y, 0xff, int64(2*len(y))))

@@ -56,9 +56,11 @@ template <int BN, int STAGES, int CLUSTER> DEVICE void produce(const GemmParams&
 //
 // CLUSTER 2: two blocks of a cluster take neighbouring tiles of weights and the same tile of x, of which each loads one half for both (TMA
 // multicast). That cuts the traffic from the L2 cache, which limits wide tiles before the tensor cores do, by a third.
-template <typename MmaOp, int BN, int STAGES, bool GATED, int CLUSTER> DEVICE void gemm(const GemmParams& p) {
+//
+// DELTA: adapters add to the results (Deltas).
+template <typename MmaOp, int BN, int STAGES, bool GATED, int CLUSTER, bool DELTA = false> DEVICE void gemm(const GemmParams& p, const Deltas* deltas = nullptr) {
   constexpr int STAGE = W_BYTES + BN * BK * 2;
-  using Out = Epilogue<MmaOp, BN, GATED>;
+  using Out = Epilogue<MmaOp, BN, GATED, DELTA>;
   SHARED static u64 bars[2 * STAGES];
   u32 ring = (sharedAddress(dynamic) + 1023) & ~1023u, full = sharedAddress(bars), empty = full + 8 * STAGES;
   u8* lines = dynamic + (ring - sharedAddress(dynamic)) + STAGES * STAGE; // the epilogue's
@@ -116,7 +118,7 @@ template <typename MmaOp, int BN, int STAGES, bool GATED, int CLUSTER> DEVICE vo
 
     u32 mine = n < steps ? fixup.reduce(tile, head, acc) : ~0u;
     if (mine == 0) continue;
-    Out out(p, WorkTile::of<BN, CLUSTER>(p, tile, rank), lines);
+    Out out(p, WorkTile::of<BN, CLUSTER>(p, tile, rank), lines, deltas);
     if (n == steps) out.template run<true>(acc, mine);
     else out.template run<false>(acc, mine);
   }

@@ -73,12 +73,17 @@ func Fits(t graph.Type, k int) bool { return t.RowBytes(k)%16 == 0 }
 
 // Launch computes p.M rows.
 func (k *Kernel) Launch(s *driver.Stream, p *Params) error {
+	v := k.variant(p)
+	return driver.Launch(s, v.kernel, driver.Grid{X: v.blocks(p), Threads: v.threads}, p)
+}
+
+// variant is the kernel for p.M rows.
+func (k *Kernel) variant(p *Params) *variant {
 	at := 0
 	for int(p.M) > k.variants[at].rows || k.variants[at].few && k.variants[at].blocks(p) > 2*k.sms {
 		at++
 	}
-	v := &k.variants[at]
-	return driver.Launch(s, v.kernel, driver.Grid{X: v.blocks(p), Threads: v.threads}, p)
+	return &k.variants[at]
 }
 
 func (v *variant) blocks(p *Params) int {

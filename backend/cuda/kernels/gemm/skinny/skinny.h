@@ -28,25 +28,12 @@ struct SkinnyParams {
 constexpr int CHUNK = 64; // of k, that a warp multiplies at a time
 constexpr int DEEP = 2;   // chunks of a warp whose loads are in flight at once
 
-// A block takes RT × 16 rows of weights (RT = 2 and GATED: 16 of the gate's and the same 16 of the up matrix, interleaved by eights); its
-// WARPS warps split the k between them. NT × 8 is the rows of x there is room for.
-template <typename MmaOp, int WARPS, int NT, int RT, bool GATED> DEVICE void skinny(const SkinnyParams& p) {
-  typedef typename MmaOp::Accumulator Accumulator;
-  SHARED static Accumulator sums[WARPS][RT * NT * 128];
-  launchDependents();
-  constexpr int ROWS = GATED ? 16 : 16 * RT;
-  int tile = blockX(), which = 0;
-  if (!GATED)
-    while (which + 1 < p.parts && tile >= ceilDiv(p.part[which].n, ROWS)) tile -= ceilDiv(p.part[which++].n, ROWS);
-  int g = lane() / 4, t = lane() % 4, row0 = tile * ROWS, n = p.part[which].n;
-
-  const bf16* w[RT][2];
-  UNROLL for (int r = 0; r < RT; r++) UNROLL for (int half = 0; half < 2; half++) {
-    int row = row0 + r * 16 + half * 8 + g, last = n - 1;
-    if (GATED) row = (row0 + half * 8) * 2 + r * 8 + g, last = 2 * n - 1;
-    w[r][half] = p.part[which].w + (long)mini(row, last) * p.k + t * 8;
-  }
-  Accumulator acc[RT][NT][4] = {};
+// stream adds to acc the products of RT × 16 rows of weights with the rows of x, as far as they are the warp's: WARPS warps split the k between them.
+// NT × 8 is the rows of x there is room for. w is where each lane's rows begin. The first weights are on their way when beforeWait runs, and x is read
+// after it.
+template <typename MmaOp, int WARPS, int NT, int RT, typename F>
+DEVICE void stream(typename MmaOp::Accumulator (&acc)[RT][NT][4], const bf16* const (&w)[RT][2], const SkinnyParams& p, F beforeWait) {
+  int g = lane() / 4, t = lane() % 4;
   Vec16 a[DEEP][RT][2][2]; // [chunk][row tile][rows g, g+8][first and second 32 of the chunk]
 
   auto load = [&](int chunk) {
@@ -59,6 +46,7 @@ template <typename MmaOp, int WARPS, int NT, int RT, bool GATED> DEVICE void ski
   };
   int chunk = warp();
   load(chunk);
+  beforeWait();
   gridDependencyWait();
   for (;;) {
     UNROLL for (int d = 0; d < DEEP; d++) UNROLL for (int h = 0; h < 2; h++) {
@@ -77,11 +65,49 @@ template <typename MmaOp, int WARPS, int NT, int RT, bool GATED> DEVICE void ski
     if (chunk * CHUNK >= p.k) break;
     load(chunk);
   }
+}
 
-  // The warps' partial sums are reduced in shared memory, laid out [row of x][row of weights], and are added in the warps' order.
+// The warps' partial sums are reduced in shared memory, laid out [row of x][row of weights], and are added in the warps' order.
+template <typename Accumulator, int NT, int RT> DEVICE void share(Accumulator (*sums)[RT * NT * 128], const Accumulator (&acc)[RT][NT][4]) {
+  int g = lane() / 4, t = lane() % 4;
   UNROLL for (int r = 0; r < RT; r++) UNROLL for (int j = 0; j < NT; j++) UNROLL for (int i = 0; i < 4; i++)
     sums[warp()][(j * 8 + t * 2 + (i & 1)) * (RT * 16) + r * 16 + g + (i / 2) * 8] = acc[r][j][i];
+}
+
+// Plain is a launch without adapters; adapted.h has the one with them. A launch's first blocks are not the product's.
+struct Plain {
+  static constexpr int first = 0;
+  DEVICE void prepare(int, int, int) const {}
+  DEVICE void collect() const {}
+  DEVICE int arrive() const { return 0; }
+  DEVICE float add(float sum, int, int, int) const { return sum; }
+  DEVICE void leave(int) const {}
+};
+
+// A block takes RT × 16 rows of weights (RT = 2 and GATED: 16 of the gate's and the same 16 of the up matrix, interleaved by eights). What adapters add
+// to a result comes from adapt.
+template <typename MmaOp, int WARPS, int NT, int RT, bool GATED, typename Adapt = Plain> DEVICE void skinny(const SkinnyParams& p, const Adapt& adapt = {}) {
+  typedef typename MmaOp::Accumulator Accumulator;
+  SHARED static Accumulator sums[WARPS][RT * NT * 128];
+  launchDependents();
+  constexpr int ROWS = GATED ? 16 : 16 * RT;
+  int tile = blockX() - adapt.first, which = 0;
+  if (!GATED)
+    while (which + 1 < p.parts && tile >= ceilDiv(p.part[which].n, ROWS)) tile -= ceilDiv(p.part[which++].n, ROWS);
+  int g = lane() / 4, t = lane() % 4, row0 = tile * ROWS, n = p.part[which].n;
+
+  const bf16* w[RT][2];
+  UNROLL for (int r = 0; r < RT; r++) UNROLL for (int half = 0; half < 2; half++) {
+    int row = row0 + r * 16 + half * 8 + g, last = n - 1;
+    if (GATED) row = (row0 + half * 8) * 2 + r * 8 + g, last = 2 * n - 1;
+    w[r][half] = p.part[which].w + (long)mini(row, last) * p.k + t * 8;
+  }
+  Accumulator acc[RT][NT][4] = {};
+  stream<MmaOp, WARPS, NT, RT>(acc, w, p, [&]() __attribute__((always_inline)) { adapt.prepare(which, row0, n); });
+  adapt.collect();
+  share<Accumulator, NT, RT>(sums, acc);
   barrier();
+  int arrived = adapt.arrive();
   for (int i = threadX(); i < RT * NT * 128; i += WARPS * 32) {
     int m = i / (RT * 16), c = i % (RT * 16), row = row0 + c;
     if (m >= p.m || row >= n || (GATED && c >= 16)) continue;
@@ -91,14 +117,15 @@ template <typename MmaOp, int WARPS, int NT, int RT, bool GATED> DEVICE void ski
       UNROLL for (int k = 0; k < WARPS; k++) sum += sums[k][i];
       return MmaOp::SCALED ? MmaOp::result(sum, scale[row], p.xScale[m]) : (float)sum;
     };
-    float v = total(i, part.scale);
+    float v = adapt.add(total(i, part.scale), m, 0, row);
     if (part.bias) v += part.bias[row];
     if (GATED) {
-      float up = total(i + 16, p.part[1].scale);
+      float up = adapt.add(total(i + 16, p.part[1].scale), m, 1, row);
       if (p.part[1].bias) up += p.part[1].bias[row];
       v = gate(p.fn, toFloat(fromFloat<bf16>(v))) * toFloat(fromFloat<bf16>(up));
     }
     part.y[(long)m * n + row] = fromFloat<bf16>(v);
   }
+  adapt.leave(arrived);
 }
 } // namespace skinny_gemm

@@ -12,6 +12,7 @@ import (
 
 func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "gemm/skinny/skinny", map[string]uintptr{"skinny": unsafe.Sizeof(Params{})})
+	gputest.Mirrors(t, "gemm/skinny/adapted", map[string]uintptr{"adapted8": unsafe.Sizeof(AdaptedParams{})})
 }
 
 // interleave lays eight rows of a, then eight of b, and so on, into one matrix.

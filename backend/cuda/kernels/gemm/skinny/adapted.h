@@ -1,0 +1,139 @@
+// Skinny GEMM of rows with LoRA adapters, in one launch: its first blocks compute h = A x (shrink), and the blocks of the product add B h to their results
+// (expand). The latter find h in global memory with the flag in the data. Blocks begin in the order of their numbers and the first wait for no
+// other, so they end however many are resident; the product takes longer to read its weights than they take.
+#pragma once
+#include "../../flag_in_data.h"
+#include "../../lora/params.h"
+#include "skinny.h"
+
+namespace skinny_gemm {
+enum { ADAPTED_ROWS = 8, ADAPTED_RANK = 64, ADAPTED_PARTS = 3 }; // at most, of a launch
+
+struct AdaptedParams {
+  SkinnyParams product;
+  const int* tiles;    // [count × 4] as in LoraParams
+  const int* places;   // [m] tile × TILE_ROWS + number in the tile, or -1 for a row without an adapter
+  const float* scales; // as in LoraParams
+  const LoraSlot* slots[ADAPTED_PARTS]; // of each part; of a gated launch of gate and up
+  u32* h;              // [ADAPTED_ROWS][ADAPTED_PARTS][ADAPTED_RANK]: A x, EMPTY between launches
+  int* arrived;        // blocks of the product that have read h; zero between launches
+  int count, passes;   // tiles; blocks that the ranks of a tile's adapter are divided into
+};
+
+DEVICE u32* hiddenAt(const AdaptedParams& a, int row, int part, int rank) { return a.h + (row * ADAPTED_PARTS + part) * ADAPTED_RANK + rank; }
+
+// shrink is what one of the first blocks does: h of a tile's rows, 16 ranks of a part, or of gate and up.
+template <int WARPS, bool GATED> DEVICE void shrink(const AdaptedParams& a) {
+  constexpr int RT = GATED ? 2 : 1;
+  SHARED static float sums[WARPS][RT * 128];
+  launchDependents();
+  const SkinnyParams& p = a.product;
+  int parts = GATED ? 1 : p.parts, first = blockX() % a.passes * 16, part = blockX() / a.passes % parts, tile = blockX() / a.passes / parts;
+  int g = lane() / 4, t = lane() % 4;
+  if (a.tiles[4 * tile + 2] == 0) return; // a recorded launch has more tiles than a step may need
+  int ranks[RT], most = 0;
+  const bf16* w[RT][2];
+  UNROLL for (int r = 0; r < RT; r++) {
+    LoraSlot s = a.slots[part + r][a.tiles[4 * tile]];
+    ranks[r] = s.rank, most = maxi(most, s.rank);
+    const bf16* from = s.rank > 0 ? (const bf16*)s.a : p.part[0].w; // of no rank: something to read
+    UNROLL for (int half = 0; half < 2; half++) w[r][half] = from + (long)maxi(mini(first + half * 8 + g, s.rank - 1), 0) * p.k + t * 8;
+  }
+  if (first >= most) return;
+  float acc[RT][1][4] = {};
+  stream<MmaBf16, WARPS, 1, RT>(acc, w, p, []() __attribute__((always_inline)) {});
+  share<float, 1, RT>(sums, acc);
+  barrier();
+  for (int i = threadX(); i < RT * 128; i += WARPS * 32) {
+    int row = i / (RT * 16), r = i % (RT * 16) / 16, rank = first + i % 16;
+    if (row >= p.m || rank >= (r == 0 ? ranks[0] : ranks[RT - 1])) continue;
+    int place = a.places[row];
+    if (place < 0 || place / TILE_ROWS != tile) continue;
+    float sum = 0;
+    UNROLL for (int k = 0; k < WARPS; k++) sum += sums[k][i];
+    asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(hiddenAt(a, row, part + r, rank)), "r"(encodePartial(sum)) : "memory");
+  }
+}
+
+// Adapted is what a block of the product adds: PARTS is 2 for gate and up, and 1 otherwise.
+template <int PARTS> struct Adapted {
+  struct Row { // of B, for a row of x
+    const bf16* b;
+    float by;
+    int rank;
+  };
+  struct Shared {
+    Row rows[ADAPTED_ROWS][PARTS];
+    float h[ADAPTED_ROWS][PARTS][ADAPTED_RANK];
+  };
+  const AdaptedParams& a;
+  Shared& s;
+  int first; // block of the product
+  mutable int part;
+
+  // prepare finds the rows' adapters, and has the block's rows of B brought to the L2 cache.
+  DEVICE void prepare(int which, int row0, int n) const {
+    part = PARTS > 1 ? 0 : which;
+    int i = threadX(), m = i / PARTS;
+    if (m < a.product.m) {
+      Row r = {};
+      int place = a.places[m];
+      if (place >= 0) {
+        const int* tile = a.tiles + 4 * (place / TILE_ROWS);
+        LoraSlot slot = a.slots[part + i % PARTS][tile[0]];
+        r = {(const bf16*)slot.b, slot.scale * a.scales[tile[1] + place % TILE_ROWS], slot.rank};
+        const u8* from = (const u8*)(r.b + (long)row0 * r.rank);
+        for (int at = 0; at < mini(16, n - row0) * r.rank * 2; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+      }
+      s.rows[m][i % PARTS] = r;
+    }
+    barrier();
+  }
+  // collect waits for h.
+  DEVICE void collect() const {
+    int ranks = a.passes * 16;
+    for (int i = threadX(); i < a.product.m * PARTS * ranks; i += threads()) {
+      int m = i / (PARTS * ranks), r = i / ranks % PARTS, rank = i % ranks;
+      if (rank >= s.rows[m][r].rank) continue;
+      u32 word;
+      do asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(word) : "l"(hiddenAt(a, m, part + r, rank)) : "memory");
+      while (word == EMPTY);
+      s.h[m][r][rank] = __builtin_bit_cast(float, word);
+    }
+  }
+  // arrive says that the block has read h, and how many had before; leave empties it if all have.
+  DEVICE int arrive() const {
+    int before = 0;
+    if (threadX() == 0) asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(a.arrived) : "memory");
+    return before;
+  }
+  DEVICE float add(float sum, int m, int r, int column) const {
+    const Row& row = s.rows[m][r];
+    if (row.rank == 0) return sum;
+    const bf16* b = row.b + (long)column * row.rank;
+    float more = 0;
+    for (int j = 0; j < row.rank; j += 8) {
+      Vec16 v = *(const Vec16*)(b + j);
+      const float* h = s.h[m][r] + j;
+      UNROLL for (int i = 0; i < 4; i++) more += low(v.x[i]) * h[2 * i] + high(v.x[i]) * h[2 * i + 1];
+    }
+    return sum + row.by * more;
+  }
+  DEVICE void leave(int before) const {
+    if (threadX() > 0 || before + 1 < gridX() - first) return;
+    const Vec16 none = {EMPTY, EMPTY, EMPTY, EMPTY};
+    for (int m = 0; m < a.product.m; m++)
+      for (int r = 0; r < ADAPTED_PARTS; r++)
+        for (int rank = 0; rank < a.passes * 16; rank += 4) *(Vec16*)hiddenAt(a, m, r, rank) = none;
+    *a.arrived = 0;
+  }
+};
+
+template <int WARPS, bool GATED> DEVICE void adapted(const AdaptedParams& a) {
+  typedef Adapted<GATED ? 2 : 1> Adapt;
+  SHARED static typename Adapt::Shared s;
+  int first = a.count * a.passes * (GATED ? 1 : a.product.parts);
+  if (blockX() < first) return shrink<WARPS, GATED>(a);
+  skinny<MmaBf16, WARPS, 1, GATED ? 2 : 1, GATED>(a.product, Adapt{a, s, first, 0});
+}
+} // namespace skinny_gemm

@@ -1,0 +1,212 @@
+package cuda
+
+import (
+	"slices"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	densesm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm90"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/skinny"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/lora"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// Layers of the same rows whose results adapters change are one node, with the function behind a gate and an up matrix. A step without adapters
+// launches what it would without the node's adapters. One of few rows is one launch, whose first blocks multiply with the adapters' first matrices.
+// In a step of more rows two launches make what adapters add, and the product's epilogue adds it. That is for products: where an adapter has more
+// (factors, a bias, rows), the parts are launched one by one.
+
+// adaptedParts is the parts of such a node; act is empty where there is no function.
+func adaptedParts[T any](parts []T, op func(T) graph.Op) (layers []T, adapt T, act []T) {
+	at := slices.IndexFunc(parts, func(p T) bool { _, ok := op(p).(graph.LoRA); return ok })
+	return parts[:at:at], parts[at], parts[at+1:]
+}
+
+func opOfNode(n *graph.Node) graph.Op { return n.Op }
+func opOfPart(p *part) graph.Op       { return p.node.Op }
+
+func fitsAdaptedLinear(d *Device, n *graph.Node, parts []*graph.Node) bool {
+	layers, adapt, act := adaptedParts(parts, opOfNode)
+	if len(act) > 0 {
+		if fn := act[0].Op.(graph.ActMul).Fn; fn != graph.Silu && fn != graph.GeluTanh {
+			return false
+		}
+	}
+	var outs []int
+	for _, l := range layers {
+		if packed.Has(l.Weights[0].Format) || l.In[0].Type != graph.BF16 {
+			return false
+		}
+		outs = append(outs, l.Out[0].Axis.Len())
+	}
+	return d.fitsLayers(n, layers) && lora.FitsDelta(adapt.In[0].Axis.Len(), outs, paddedRank(adapt.Weights[0].Slots.Rank))
+}
+
+// heldAdaptedLinear is where what adapters add lies in a step of many rows: in place of the products' own results or, where a function joins those,
+// of the adapters', which are there when parts are launched one by one.
+func heldAdaptedLinear(parts []*graph.Node) []*graph.Node {
+	layers, adapt, act := adaptedParts(parts, opOfNode)
+	if len(act) > 0 {
+		return []*graph.Node{adapt}
+	}
+	return layers
+}
+
+// adaptedLinear is such a node, bound.
+type adaptedLinear struct {
+	dev     *Device
+	layers  []*part
+	adapt   *part
+	act     *part // nil: there is none
+	targets []*slots
+	deltas  []driver.Ptr // of each layer, [rows, out] bf16
+
+	plain  func(*step) error // without adapters; nil: not bound, and parts are
+	parts  func(*step) error // one by one; nil: not bound
+	few    *skinny.AdaptedKernel
+	fewOf  skinny.AdaptedParams
+	first  lora.Kernels // of each sequence's first adapter: they write what is added
+	rest   lora.Kernels // of its others: they add to that
+	addOf  lora.Params
+	many   *densesm90.Kernel
+	inRows graph.Rows
+}
+
+func bindAdaptedLinear(d *Device, n *graph.Node, a backend.Args, parts []*part) (*launch, error) {
+	layers, adapt, act := adaptedParts(parts, opOfPart)
+	l := &adaptedLinear{dev: d, inRows: n.In[0].Rows, layers: layers, adapt: adapt}
+	var outs []int
+	for i, layer := range layers {
+		outs = append(outs, layer.node.Out[0].Axis.Len())
+		l.targets = append(l.targets, adapt.args.Weights[i].(*slots))
+		held := layer.args.Out
+		if len(act) > 0 {
+			held = adapt.args.Out[i:]
+		}
+		l.deltas = append(l.deltas, at(held[0]))
+		layer.args.Out = adapt.args.Out[i : i+1]
+	}
+	if len(act) > 0 {
+		l.act = act[0]
+		l.act.args.In = adapt.args.Out
+	}
+	if err := l.separate(); err != nil {
+		return nil, err
+	}
+	var err error
+	if l.first, err = lora.NewDelta(d.loader); err != nil {
+		return nil, err
+	}
+	if l.rest, err = lora.New(d.loader, graph.BF16, n.In[0].Axis.Len(), outs); err != nil {
+		return nil, err
+	}
+	if l.few, err = skinny.NewAdapted(d.loader, l.act != nil); err != nil {
+		return nil, err
+	}
+	if l.act == nil {
+		return &launch{put: l.put}, l.whole()
+	}
+	for _, t := range l.targets {
+		t.separate = l.separate
+	}
+	return &launch{put: l.put, link: l.interleave}, nil
+}
+
+// separate binds the parts by themselves, unless they are.
+func (l *adaptedLinear) separate() error {
+	if l.parts != nil {
+		return nil
+	}
+	all := append(slices.Clone(l.layers), l.adapt)
+	if l.act != nil {
+		all = append(all, l.act)
+	}
+	if err := l.dev.alone(all...); err != nil {
+		return err
+	}
+	l.parts = func(s *step) error { return oneByOne(s, all...) }
+	return nil
+}
+
+// interleave binds the launches of a gate and an up matrix together, if there is memory, as that of bindGatedLinear. Their own copies are gone then,
+// and made again if an adapter needs them.
+func (l *adaptedLinear) interleave(links) error {
+	if l.plain != nil {
+		return nil
+	}
+	if err := l.whole(); driver.IsOutOfMemory(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	l.parts = nil
+	if l.products() {
+		return nil
+	}
+	return l.separate()
+}
+
+// whole binds the launches of all layers together.
+func (l *adaptedLinear) whole() error {
+	d := l.dev
+	plain, p, err := d.bindProducts(l.layers, l.act)
+	if err != nil {
+		return err
+	}
+	x, rank := l.adapt.node.In[0], int32(paddedRank(l.adapt.node.Weights[0].Slots.Rank))
+	l.addOf = lora.Params{X: at(l.adapt.args.In[0]), H: at(l.adapt.args.Scratch), In: int32(x.Axis.Len()), Targets: int32(len(l.targets)), RankBound: rank}
+	l.fewOf = skinny.AdaptedParams{Params: p.few, H: d.adapted, Arrived: d.adapted + skinny.HiddenBytes, Passes: (rank + 15) / 16}
+	p.wide.Deltas = true
+	for i, t := range l.targets {
+		l.addOf.Slots[i], l.addOf.Y[i], l.addOf.Out[i] = t.table, l.deltas[i], int32(l.layers[i].node.Out[0].Axis.Len())
+		l.fewOf.Slots[i] = t.table
+		if l.act != nil && i == 1 {
+			p.wide.Weights[0].Delta2 = l.deltas[1]
+		} else {
+			p.wide.Weights[i].Delta = l.deltas[i]
+		}
+	}
+	if l.many, err = densesm90.New(d.loader, p.wide, d.sums); err == nil {
+		l.plain = plain
+	}
+	return err
+}
+
+// products reports whether all that adapters have for the layers are products, and empty whether they have nothing.
+func (l *adaptedLinear) products() bool {
+	return !slices.ContainsFunc(l.targets, func(t *slots) bool { return !t.products() })
+}
+
+func (l *adaptedLinear) empty() bool {
+	return !slices.ContainsFunc(l.targets, func(t *slots) bool { return !t.empty() })
+}
+
+func (l *adaptedLinear) put(s *step) error {
+	m, a := s.rows(l.inRows), &s.adapters[l.inRows]
+	switch {
+	case m == 0:
+		return nil
+	case l.plain == nil:
+		return l.parts(s)
+	case len(a.rounds) == 0 || l.empty():
+		return l.plain(s)
+	case !l.products():
+		return l.parts(s)
+	case len(a.rounds) == 1 && m <= skinny.AdaptedRows:
+		p := &l.fewOf
+		p.M, p.Tiles, p.Places, p.Scales, p.Count = int32(m), a.Tiles.Tiles, a.places, a.Scales, int32(a.rounds[0].tiles)
+		return l.few.Launch(l.dev.stream, p)
+	}
+	for i, r := range a.rounds {
+		l.addOf.Tiles = a.from(r.first)
+		kernels := l.first
+		if i > 0 {
+			kernels = l.rest
+		}
+		if err := kernels.Launch(l.dev.stream, r.tiles, 0, &l.addOf); err != nil {
+			return err
+		}
+	}
+	return l.many.LaunchDeltas(l.dev.stream, m, a.places)
+}
