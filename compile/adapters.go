@@ -7,8 +7,8 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// steps is launches that compute a step, cut at collectives: all of them, and those of a step without adapters, which are a list of
-// their own where they are fewer.
+// steps is launches that compute a step, cut at collectives: those of any, and those of a step without adapters, which are a list of
+// their own where they are others.
 type steps struct{ all, plain []segment }
 
 // of is the launches for a batch.
@@ -19,18 +19,18 @@ func (s *steps) of(b *backend.Batch) []segment {
 	return s.all
 }
 
-// steps makes them of the launches of the graph's first nodes. Those of adapters write over what others made: without them the rest is a
+// steps makes them of the launches of plans' first nodes. Those of adapters write over what others made: without them the rest is a
 // program too.
-func (p *Program) steps(launches []backend.Launch) steps {
+func (p *Program) steps(with *plan, launches []backend.Launch, without *plan, plain []backend.Launch) steps {
 	s := steps{all: segments(launches)}
-	var plain []backend.Launch
-	for i, l := range launches {
-		if !graph.IsAdapter(p.Graph.Nodes[i]) {
-			plain = append(plain, l)
+	var needed []backend.Launch
+	for i, l := range plain {
+		if !graph.IsAdapter(without.graph.Nodes[i]) {
+			needed = append(needed, l)
 		}
 	}
-	if s.plain = s.all; len(plain) < len(launches) {
-		s.plain = segments(plain)
+	if s.plain = s.all; with != without || len(needed) < len(launches) {
+		s.plain = segments(needed)
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -24,12 +25,29 @@ type layout struct {
 	values  map[*graph.Value]span
 	scratch []span // of each node
 	size    int64
+	results []*graph.Value // see results
+}
+
+// results is what of a graph is looked at from outside, or given from there: its inputs, then its outputs. Graphs of one model have as many.
+func results(g *graph.Graph) []*graph.Value {
+	return slices.Concat(g.Inputs, []*graph.Value{g.Output, g.Hidden}, g.Kept)
+}
+
+// resultsAs is where the results of another graph of the model are to lie: where those of this layout's do.
+func (l *layout) resultsAs(g *graph.Graph) map[*graph.Value]span {
+	at := map[*graph.Value]span{}
+	for i, v := range results(g) {
+		if v != nil {
+			at[v] = l.values[l.results[i]]
+		}
+	}
+	return at
 }
 
 // arrange assigns every value a span of the arena for its live range, first fit in the order of the nodes that write them; two
 // values that are live at the same time never overlap, nor do a node's inputs, outputs and scratch: a kernel may write
-// results before it has read all inputs.
-func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
+// results before it has read all inputs. Fixed values lie where they are said to, and others out of their way.
+func arrange(g *graph.Graph, lim backend.Limits, scratch []int64, fixed map[*graph.Value]span) layout {
 	first, ends := positions(g)
 	last := map[*graph.Value]int{}
 	for i, n := range g.Nodes {
@@ -52,8 +70,26 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 	}
 	l := layout{values: map[*graph.Value]span{}, scratch: make([]span, len(g.Nodes))}
 	var live []liveRange
+	made := map[*graph.Value]int{} // when
+	for i, n := range g.Nodes {
+		for _, v := range n.Out {
+			made[v] = first[i]
+		}
+	}
+	place := func(v *graph.Value, size int64, until int) span { // v is nil for scratch
+		if s, ok := fixed[v]; ok {
+			return s
+		}
+		taken := live
+		for f, s := range fixed {
+			if until >= made[f] {
+				taken = append(taken[:len(taken):len(taken)], liveRange{s, math.MaxInt})
+			}
+		}
+		return fit(taken, size)
+	}
 	for _, v := range g.Inputs { // they may be given while the step before is looked at
-		s := fit(live, int64(lim.Rows(v.Rows))*v.RowBytes())
+		s := place(v, int64(lim.Rows(v.Rows))*v.RowBytes(), math.MaxInt)
 		live = append(live, liveRange{s, math.MaxInt})
 		l.values[v] = s
 		l.size = max(l.size, s.off+s.size)
@@ -74,14 +110,14 @@ func arrange(g *graph.Graph, lim backend.Limits, scratch []int64) layout {
 				l.values[v] = l.values[from]
 				continue
 			}
-			size := int64(lim.Rows(v.Rows)) * v.RowBytes()
-			s := fit(live, size)
-			live = append(live, liveRange{s, max(last[v], ends[i]) + livenessSlack})
+			size, until := int64(lim.Rows(v.Rows))*v.RowBytes(), max(last[v], ends[i])+livenessSlack
+			s := place(v, size, until)
+			live = append(live, liveRange{s, until})
 			l.values[v] = s
 			l.size = max(l.size, s.off+s.size)
 		}
 		if scratch[i] > 0 {
-			l.scratch[i] = fit(live, scratch[i])
+			l.scratch[i] = place(nil, scratch[i], ends[i]+livenessSlack)
 			live = append(live, liveRange{l.scratch[i], ends[i] + livenessSlack})
 			l.size = max(l.size, l.scratch[i].off+l.scratch[i].size)
 		}

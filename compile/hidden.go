@@ -7,29 +7,48 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// cutHead makes the launches of a step that wants hidden states and no logits. Hidden states that the logits' product computes itself
-// where it can are written then.
-func (p *Program) cutHead(weights map[*graph.Weight]placed) error {
+// cut makes the program's steps of the launches of a plan, and of that of steps without adapters, if there is one.
+func (p *Program) cut(with, without *plan) error {
+	if without == nil {
+		without = with
+	}
+	p.whole = p.steps(with, with.launches, without, without.launches)
 	if p.Graph.Hidden == nil { // of a pipeline stage before the last, all of it
 		p.body = p.whole
 		return nil
 	}
-	n := p.Graph.Hidden.From
-	last := slices.Index(p.Graph.Nodes, n)
-	body := slices.Clone(p.launches[:last+1])
-	if p.Graph.Hidden.Deferred > 0 {
-		n = graph.Written(n)
-		k := p.dev.Kernels(n)
-		if len(k) == 0 {
-			return p.refusal(n)
-		}
-		var err error
-		if body[last], err = p.launch(n, k[0], p.scratch[last], weights); err != nil {
+	body, err := p.cutHead(with)
+	if err != nil {
+		return err
+	}
+	plain := body
+	if without != with {
+		if plain, err = p.cutHead(without); err != nil {
 			return err
 		}
 	}
-	p.body = p.steps(body)
+	p.body = p.steps(with, body, without, plain)
 	return nil
+}
+
+// cutHead is the launches of a step that wants hidden states and no logits. Hidden states that the logits' product computes itself
+// where it can are written then.
+func (p *Program) cutHead(l *plan) ([]backend.Launch, error) {
+	n := l.graph.Hidden.From
+	last := slices.Index(l.graph.Nodes, n)
+	body := slices.Clone(l.launches[:last+1])
+	if l.graph.Hidden.Deferred > 0 {
+		n = graph.Written(n)
+		k := p.dev.Kernels(n)
+		if len(k) == 0 {
+			return nil, p.refusal(n)
+		}
+		var err error
+		if body[last], err = p.launch(n, k[0], l.buffers[last], l.weights); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
 }
 
 // HiddenWidth is the width of a row of hidden states; 0 when the model has none.

@@ -3,7 +3,6 @@
 package compile
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,10 +28,9 @@ type Program struct {
 	dev         backend.Device
 	ranks       Ranks // of a program that is one device's part
 	launches    []backend.Launch
-	whole       steps            // the launches
-	body        steps            // those up to the hidden states; launches of its own, since devices tell programs apart by theirs
-	kernels     []string         // of each launch
-	scratch     []backend.Buffer // likewise
+	whole       steps    // the launches
+	body        steps    // those up to the hidden states; launches of its own, since devices tell programs apart by theirs
+	kernels     []string // of each launch
 	where       map[*graph.Value]backend.Buffer
 	groups      []graph.CacheGroup
 	pages       map[*graph.Cache]backend.Buffer
@@ -81,25 +79,15 @@ func compileRank(g *graph.Graph, dev backend.Device, files Tensors, lim backend.
 }
 
 func (p *Program) build(files Tensors) error {
-	if err := p.unfuse(); err != nil {
-		return err
-	}
-	weights, err := p.place(files)
+	plain := p.Graph.Plain
+	whole, err := p.unfuse(p.Graph)
 	if err != nil {
 		return err
 	}
-	kernels := make([]backend.Kernel, len(p.Graph.Nodes))
-	scratch := make([]int64, len(p.Graph.Nodes))
-	for i, n := range p.Graph.Nodes {
-		if isCollective(n.Op) {
-			continue
-		}
-		candidates := p.dev.Kernels(n)
-		if len(candidates) == 0 {
-			return p.refusal(n)
-		}
-		kernels[i] = candidates[0]
-		scratch[i] = kernels[i].Scratch(n, p.limits)
+	p.Graph = whole
+	weights, err := p.place(files)
+	if err != nil {
+		return err
 	}
 	if err := p.allocCaches(); err != nil {
 		return err
@@ -107,36 +95,40 @@ func (p *Program) build(files Tensors) error {
 	if err := p.allocSwap(); err != nil {
 		return err
 	}
-	layout := arrange(p.Graph, p.limits, scratch)
-	arena, err := p.alloc(layout.size, "activations")
+	with, err := p.plan(whole, weights)
 	if err != nil {
 		return err
 	}
-	p.memory.Arena = layout.size
-	for v, at := range layout.values {
-		p.where[v] = arena.Slice(at.off, at.size)
-	}
-	p.launches, p.kernels, p.scratch = make([]backend.Launch, len(kernels)), make([]string, len(kernels)), make([]backend.Buffer, len(kernels))
-	for _, i := range p.heaviestFirst() {
-		if n := p.Graph.Nodes[i]; isCollective(n.Op) {
-			c, err := p.newCollective(n)
-			if err != nil {
-				return err
-			}
-			p.launches[i], p.kernels[i] = c, "host"
-			continue
-		}
-		p.scratch[i] = arena.Slice(layout.scratch[i].off, layout.scratch[i].size)
-		if err := p.bind(i, kernels[i], weights, files); err != nil {
+	all, plans := layoutOf(with, nil, p.limits), []*plan{with}
+	var without *plan
+	if plain != nil {
+		if without, err = p.planPlain(plain, weights); err != nil {
 			return err
 		}
 	}
+	if without != nil {
+		all = layoutOf(without, all, p.limits)
+		plans = append(plans, without)
+	}
+	arena, err := p.alloc(all.size, "activations")
+	if err != nil {
+		return err
+	}
+	p.memory.Arena = all.size
+	for v, at := range all.values {
+		p.where[v] = arena.Slice(at.off, at.size)
+	}
+	for _, l := range plans {
+		if err := p.bindAll(l, arena, files); err != nil {
+			return err
+		}
+	}
+	p.launches, p.kernels = with.launches, with.names
 	for _, w := range weights {
 		p.memory.Weights += w.Bytes()
 	}
-	p.whole = p.steps(p.launches)
 	p.adapters = adapterWeights(weights)
-	return p.cutHead(weights)
+	return p.cut(with, without)
 }
 
 // refusal is the error that the device cannot compute a node.
@@ -148,85 +140,28 @@ func (p *Program) refusal(n *graph.Node) error {
 	return fmt.Errorf("compile: device %s has no kernel for node %s%s", p.dev.Info().Name, n, why)
 }
 
-// heaviestFirst is the nodes in the order in which to bind them. While a kernel brings a weight into its own layout both are
-// in memory; doing the largest first keeps the most that is ever needed near what stays. Those without weights come before
-// all: what a device makes ready for them beside the caller is then made while weights are copied.
-func (p *Program) heaviestFirst() []int {
-	weight := make([]int64, len(p.Graph.Nodes))
-	order := make([]int, len(p.Graph.Nodes))
-	for i, n := range p.Graph.Nodes {
-		order[i] = i
-		for _, w := range n.Weights {
-			weight[i] += w.Bytes()
-		}
-	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		if weight[i] == 0 || weight[j] == 0 {
-			return cmp.Compare(weight[i], weight[j])
-		}
-		return cmp.Compare(weight[j], weight[i])
-	})
-	return order
-}
-
-// bind makes the launch of node i. The mapping of a weight that the kernel has its own copy of is released.
-func (p *Program) bind(i int, k backend.Kernel, weights map[*graph.Weight]placed, files Tensors) error {
-	n := p.Graph.Nodes[i]
-	l, err := p.launch(n, k, p.scratch[i], weights)
-	if err != nil {
-		return err
-	}
-	for _, w := range n.Weights {
-		weights[w].release(files)
-	}
-	p.launches[i], p.kernels[i] = l, k.Name()
-	return nil
-}
-
-// launch binds a node to a kernel.
-func (p *Program) launch(n *graph.Node, k backend.Kernel, scratch backend.Buffer, weights map[*graph.Weight]placed) (backend.Launch, error) {
-	a := backend.Args{Limits: p.limits, Scratch: scratch}
-	for _, v := range n.In {
-		a.In = append(a.In, p.buffer(v))
-	}
-	for _, v := range n.Out {
-		a.Out = append(a.Out, p.buffer(v))
-	}
-	for _, w := range n.Weights {
-		a.Weights = append(a.Weights, weights[w].Weight)
-	}
-	l, err := k.Bind(n, a)
-	if err != nil {
-		return nil, fmt.Errorf("compile: kernel %s for node %s: %w", k.Name(), n, err)
-	}
-	return l, nil
-}
-
-// unfuse takes apart the fused ops that the device has no kernel for, until none is left; and with them the norms that are deferred to
-// such a one.
-func (p *Program) unfuse() error {
+// unfuse is a graph whose fused ops that the device has no kernel for are taken apart, until none is left; and with them the norms that are
+// deferred to such a one.
+func (p *Program) unfuse(g *graph.Graph) (*graph.Graph, error) {
 	for {
 		lacks := map[*graph.Value]bool{} // a reader that can do without it
-		for _, n := range p.Graph.Nodes {
+		for _, n := range g.Nodes {
 			if len(n.In) > 0 && n.In[0].Deferred > 0 && len(p.dev.Kernels(n)) == 0 {
 				lacks[n.In[0]] = true
 			}
 		}
 		found := false
-		g, err := graph.Rewrite(p.Graph, func(r *graph.Rewriter, n *graph.Node) bool {
+		next, err := graph.Rewrite(g, func(r *graph.Rewriter, n *graph.Node) bool {
 			if !lacks[n.Out[len(n.Out)-1]] && len(p.dev.Kernels(n)) > 0 || !r.Unfuse(n) {
 				return false
 			}
 			found = true
 			return true
 		})
-		if err != nil {
-			return err
+		if err != nil || !found {
+			return next, err
 		}
-		p.Graph = g
-		if !found {
-			return nil
-		}
+		g = next
 	}
 }
 

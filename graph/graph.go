@@ -189,4 +189,7 @@ type Graph struct {
 	Inputs []*Value
 	// Kept are hidden states that other programs on the device go on from: each is in memory of its own until the end of the step. See Keep.
 	Kept []*Value
+	// Plain, if not nil, is the same model without what adapters change, fused as far as goes: a step in which no sequence has an adapter
+	// runs it. It has the same weights, by their names, and the same caches and results.
+	Plain *Graph
 }

@@ -53,15 +53,26 @@ func Names() string {
 const All = "all"
 
 // Run runs the passes up to and including the one called until: "" runs none, All runs every one. The graph is
-// verified after each.
+// verified after each. With adapters all passes give the graph of steps without any as well: see graph.Graph.Plain.
 func Run(g *graph.Graph, until string, o Options) (*graph.Graph, error) {
 	if until == "" {
 		return g, nil
 	}
+	var plain *graph.Graph
 	for _, p := range List {
 		next, err := p.Run(g, o)
 		if err != nil {
 			return nil, fmt.Errorf("pass %s: %w", p.Name, err)
+		}
+		if plain != nil {
+			without := o
+			without.Adapters = Adapters{}
+			if plain, err = p.Run(plain, without); err != nil {
+				return nil, fmt.Errorf("pass %s without adapters: %w", p.Name, err)
+			}
+		}
+		if until == All && p.Name == beforeAdapters && o.Adapters.Slots > 0 {
+			plain = next
 		}
 		if g = next; p.Name == until {
 			return g, nil
@@ -70,5 +81,13 @@ func Run(g *graph.Graph, until string, o Options) (*graph.Graph, error) {
 	if until != All {
 		return nil, fmt.Errorf("pass: there is no pass %q; there are %s", until, Names())
 	}
+	if plain != nil {
+		with := *g
+		with.Plain = plain
+		return &with, nil
+	}
 	return g, nil
 }
+
+// beforeAdapters is the last pass that graphs of steps with and without adapters have in common.
+const beforeAdapters = "partition"

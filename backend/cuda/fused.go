@@ -147,6 +147,9 @@ func (k fusedKernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error)
 		if l, err = k.bind(k.dev, n, a, parts); err != nil {
 			return err
 		}
+		if readsAsTheyAre(n) {
+			readAsTheyAre(a.Weights)
+		}
 		l.text = n.Out[0].Name
 		return k.dev.loadSampler(n)
 	})

@@ -61,6 +61,7 @@ func TestHiddenStates(t *testing.T) {
 	reader := compiled(g)
 	defer reader.Close()
 	batch := testkit.Sequence(testkit.Steps{{3, 1, 1}}, lim, 500, false, 1)[0]
+	_ = os.Remove(downloads) // of tests before this one
 	err = target.Run(batch)
 	for i := range rows {
 		to, from := reader.Input(i), target.Kept(i)

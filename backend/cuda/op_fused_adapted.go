@@ -132,7 +132,7 @@ func (l *adaptedLinear) separate() error {
 // interleave binds the launches of a gate and an up matrix together, if there is memory, as that of bindGatedLinear. Their own copies are gone then,
 // and made again if an adapter needs them.
 func (l *adaptedLinear) interleave(links) error {
-	if l.plain != nil {
+	if l.plain != nil || mustStay(l.layers) {
 		return nil
 	}
 	if err := l.whole(); driver.IsOutOfMemory(err) {

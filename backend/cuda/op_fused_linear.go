@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"slices"
+
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
@@ -170,6 +172,9 @@ func bindGatedLinear(d *Device, n *graph.Node, a backend.Args, parts []*part) (*
 			return whole(s)
 		},
 		link: func(links) error { // not before all weights have been asked for: interleaving waits for its two
+			if mustStay(layers) {
+				return nil
+			}
 			put, err := d.bindTensor(layers, act, nil)
 			if driver.IsOutOfMemory(err) {
 				return nil
@@ -178,6 +183,11 @@ func bindGatedLinear(d *Device, n *graph.Node, a backend.Args, parts []*part) (*
 			return err
 		},
 	}, nil
+}
+
+// mustStay reports whether the program for steps with adapters, which has others for them, reads the weights of a gate and an up matrix.
+func mustStay(layers []*part) bool {
+	return slices.ContainsFunc(layers, func(l *part) bool { return l.args.Weights[0].(*weight).asItIs })
 }
 
 func bindLinearAddNorm(d *Device, n *graph.Node, a backend.Args, parts []*part) (*launch, error) {

@@ -42,6 +42,7 @@ func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 		if put, err = k.bind(k.dev, n, a); err != nil {
 			return err
 		}
+		readAsTheyAre(a.Weights)
 		return k.dev.loadSampler(n)
 	})
 	return &launch{text: n.Out[0].Name, put: put}, err

@@ -25,6 +25,7 @@ type weight struct {
 	packed driver.Ptr                // still quantised; see kernels/gemm/packed
 	upload *uploader                 // of its device
 
+	asItIs        bool       // a launch reads its own copy, which must stay beside one that is interleaved
 	interleaved   driver.Ptr // with the up matrix, where this is a gate; see densesm90.Interleave
 	interleavedAs graph.Type
 }
@@ -141,6 +142,22 @@ func (d *Device) interleaved(gate, up *weight, as graph.Type) (p driver.Ptr, run
 		gate.interleaved, gate.interleavedAs = p, as // only now: after an error, another attempt must not take it for done
 		return errors.Join(d.dropCopy(gate, as), d.dropCopy(up, as))
 	}, err
+}
+
+// readAsTheyAre says that a launch reads weights' own copies.
+func readAsTheyAre(weights []backend.Weight) {
+	for _, w := range weights {
+		if w, ok := w.(*weight); ok {
+			w.asItIs = true
+		}
+	}
+}
+
+// readsAsTheyAre reports whether a fused node reads its weights' own copies: all but gates and up matrices do, which are interleaved.
+func readsAsTheyAre(n *graph.Node) bool {
+	parts := graph.Parts(n)
+	_, gated := parts[len(parts)-1].Op.(graph.ActMul)
+	return !gated
 }
 
 // dropCopy frees the weight's copy of a type, which nothing on the device reads any more.

@@ -35,6 +35,7 @@ type benchFlags struct {
 	runs                 int
 	loras                []int // adapters that the sequences have
 	rank                 int   // of each
+	slots                int   // for adapters in the program at least
 	ops, asJSON          bool
 	accept               float64 // synthetic acceptance rate; -1: nothing is drafted
 	drafts               int     // tokens of a draft
@@ -107,6 +108,7 @@ else drafting takes none.`,
 	addInts(fl, &f.batches, "batch", "b", []int{1}, "sequences that decode together")
 	addInts(fl, &f.loras, "loras", "", []int{0}, "LoRA adapters that the sequences have, in turn; 0: none")
 	fl.IntVar(&f.rank, "rank", 16, "rank of each of --loras")
+	fl.IntVar(&f.slots, "max-loras", 0, "slots for adapters at least, as ridge serve has them; with --loras 0 what steps without adapters cost there")
 	fl.IntVarP(&f.runs, "runs", "r", 3, "runs of each test, after one that does not count")
 	fl.IntVar(&f.chunk, "chunk", 0, "most tokens of a step; 0: what ridge serve starts with, 512 on the CPU and 2048 on a GPU")
 	fl.Float64Var(&f.accept, "speculate", -1, "measure speculative decoding with this synthetic acceptance rate of a drafted token, 0 to 1")
@@ -281,10 +283,10 @@ func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device, loras int) (*thr
 		return nil, fmt.Errorf("--quantization: %w", err)
 	}
 	o := throughput.Options{Cache: cache, Weights: weights, Batch: slices.Max(f.batches), Chunk: min(cmp.Or(f.chunk, device.StepTokens(f.device.Backend)), slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
-	if loras > 0 {
-		o.LoRAs = pass.Adapters{Slots: loras, Rank: f.rank}
+	if slots := max(loras, f.slots); slots != 0 {
+		o.LoRAs = pass.Adapters{Slots: slots, Rank: f.rank}
 		if err := pass.CheckAdapters(o.LoRAs); err != nil {
-			return nil, fmt.Errorf("--loras and --rank: %w", err)
+			return nil, fmt.Errorf("--loras, --max-loras and --rank: %w", err)
 		}
 	}
 	o.Tokens = slices.Max(f.depths) + slices.Max(slices.Concat(f.prompts, f.decodes))

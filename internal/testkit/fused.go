@@ -128,7 +128,7 @@ func fusedAdapterCases() []Case {
 					for i, out := range outs {
 						w := b.Weight(fmt.Sprintf("w%d/BF16", i), out, x.Axis)
 						in = append(in, b.Linear(fmt.Sprintf("y%d.base", i), x, w, b.Vector(fmt.Sprintf("bias%d", i), out)))
-						weights = append(weights, b.Slots(fmt.Sprintf("%s.y%d.lora", kind, i), w.Tensor, graph.Slots{Of: w, Count: caseSlots, Rank: caseRank}))
+						weights = append(weights, b.Slots(fmt.Sprintf("%s.y%d.lora", kind, i), w.Tensor, graph.Slots{Of: w, Count: CaseSlots, Rank: CaseRank}))
 					}
 					return b.Emit("y", graph.LoRA{}, in, weights...)
 				}

@@ -15,8 +15,8 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// caseSlots is how many adapters the cases of the op table have. Those in odd slots scale or replace results too; that in the last is in BF16.
-const caseSlots, caseRank = 3, 40
+// CaseSlots is how many adapters the cases of the op table have. Those in odd slots scale or replace results too; that in the last is in BF16.
+const CaseSlots, CaseRank = 3, 40
 
 // loraCases change results of linears, and embeddings, by adapters of mixed ranks; one sequence of four has none.
 func loraCases() []Case {
@@ -31,7 +31,7 @@ func loraCases() []Case {
 					for i := range size.targets {
 						w := b.Weight(fmt.Sprintf("w%d/F32", i), axis("out", size.out, 1), axis("in", size.in, 1))
 						in = append(in, b.Linear(fmt.Sprintf("y%d", i), x, w, nil))
-						weights = append(weights, b.Slots(fmt.Sprintf("y%d.lora", i), w.Tensor, graph.Slots{Of: w, Count: caseSlots, Rank: caseRank}))
+						weights = append(weights, b.Slots(fmt.Sprintf("y%d.lora", i), w.Tensor, graph.Slots{Of: w, Count: CaseSlots, Rank: CaseRank}))
 					}
 					y := b.Emit("y", graph.LoRA{}, in, weights...)
 					sum := y[0]
@@ -57,7 +57,7 @@ func loraCases() []Case {
 			Name: "LoRAEmbed/" + c.name, Op: "LoRAEmbed", Vary: c.vary, Steps: Steps{{5, 1, 9, 2}}, Tolerance: 1e-5,
 			Graph: func(b *graph.Builder) *graph.Value {
 				w := b.Weight("x_embd", axis("vocab", tableVocab, 1), axis("in", 96, 1))
-				return b.Emit("y", graph.LoRAEmbed{Scale: scale}, []*graph.Value{b.Embed("x", w, scale)}, b.Slots("x.lora", w.Tensor, graph.Slots{Of: w, Count: caseSlots, Rank: caseRank, Table: true}))[0]
+				return b.Emit("y", graph.LoRAEmbed{Scale: scale}, []*graph.Value{b.Embed("x", w, scale)}, b.Slots("x.lora", w.Tensor, graph.Slots{Of: w, Count: CaseSlots, Rank: CaseRank, Table: true}))[0]
 			},
 		})
 	}
@@ -69,7 +69,7 @@ func fillSlots(prog *compile.Program) error {
 	if len(prog.Slots()) == 0 {
 		return nil
 	}
-	for slot := range caseSlots {
+	for slot := range CaseSlots {
 		if err := prog.SetAdapter(slot, func(w *graph.Weight) *graph.LowRank { return randomLowRank(w, slot) }); err != nil {
 			return err
 		}
@@ -77,11 +77,11 @@ func fillSlots(prog *compile.Program) error {
 	return nil
 }
 
-// giveAdapters gives all but every fourth sequence of a batch an adapter.
-func giveAdapters(b *backend.Batch, _ *rand.Rand) {
+// GiveAdapters gives all but every fourth sequence of a batch an adapter.
+func GiveAdapters(b *backend.Batch) {
 	for s := range b.Seqs() {
-		if s%4 < caseSlots {
-			slot := (s + 1) % caseSlots
+		if s%4 < CaseSlots {
+			slot := (s + 1) % CaseSlots
 			b.Adapters = append(b.Adapters, backend.SeqAdapter{Seq: int32(s), Slot: int32(slot), Scale: 1 - 0.25*float32(s%2), Rank: rankOf(slot), Bytes: bytesOf(slot)})
 		}
 	}
@@ -90,15 +90,17 @@ func giveAdapters(b *backend.Batch, _ *rand.Rand) {
 	})
 }
 
+func giveAdapters(b *backend.Batch, _ *rand.Rand) { GiveAdapters(b) }
+
 // bytesOf is what a number of the adapter in a slot takes.
 func bytesOf(slot int) int32 { return []int32{4, 4, 2}[slot] }
 
 // giveTwoAdapters gives every second sequence that has an adapter the next slot's too.
-func giveTwoAdapters(b *backend.Batch, rnd *rand.Rand) {
-	giveAdapters(b, rnd)
+func giveTwoAdapters(b *backend.Batch, _ *rand.Rand) {
+	GiveAdapters(b)
 	for _, a := range b.Adapters {
 		if a.Seq%2 == 0 {
-			a.Slot, a.Nth = (a.Slot+1)%caseSlots, 1
+			a.Slot, a.Nth = (a.Slot+1)%CaseSlots, 1
 			a.Rank, a.Bytes = rankOf(int(a.Slot)), bytesOf(int(a.Slot))
 			b.Adapters = append(b.Adapters, a)
 		}
@@ -109,7 +111,7 @@ func giveTwoAdapters(b *backend.Batch, rnd *rand.Rand) {
 }
 
 // rankOf is the rank of the adapter in a slot.
-func rankOf(slot int) int32 { return []int32{caseRank, 5, 17}[slot] }
+func rankOf(slot int) int32 { return []int32{CaseRank, 5, 17}[slot] }
 
 // randomLowRank is what the adapter of a slot has for a weight.
 func randomLowRank(w *graph.Weight, slot int) *graph.LowRank {
