@@ -88,9 +88,10 @@ func all(x float32) []recipe.Factor { return []recipe.Factor{{Number: x}} }
 // multipliers reads a list of so many numbers; without the field they are 1.
 func (f *fields) multipliers(name string, n int) []float32 {
 	numbers := make([]float32, n)
-	list, _ := f.value(name).([]any)
-	if list != nil && len(list) != n {
-		f.fail("field %s has %d numbers; there must be %d", name, len(list), n)
+	v := f.value(name)
+	list, ok := v.([]any)
+	if v != nil && (!ok || len(list) != n) {
+		f.fail("field %s is %v; there must be a list of %d numbers", name, v, n)
 	}
 	for i := range numbers {
 		numbers[i] = 1

@@ -53,7 +53,11 @@ var qwen3moe = Arch{
 // sparseLayers reads which layers have no experts.
 func (f *fields) sparseLayers(c *Config) {
 	every := f.sizeOr("decoder_sparse_step", "", 1)
-	list, _ := f.value("mlp_only_layers").([]any)
+	v := f.value("mlp_only_layers")
+	list, ok := v.([]any)
+	if v != nil && !ok {
+		f.fail("field mlp_only_layers is %v; there must be a list of layers", v)
+	}
 	if every == 1 && len(list) == 0 || c.Layers > maxLayers {
 		return
 	}

@@ -23,7 +23,6 @@ var cannot = map[string]string{
 	"gemma3-scaled":     "its attn scale is",
 	"qwen3moe-ofall":    "its experts is 3 of 7, silu, not renormalised",
 	"qwen3.5-wide":      "its recurrent is [true false true true], and a reader",
-	"qwen3next-dense":   "its recurrent is [true false true true], and a reader",
 	"roberta":           "its context is 48, and a reader would take 50",
 }
 
