@@ -61,6 +61,8 @@ type Options struct {
 
 	// Speculation has answers come by several tokens a step: see there. The zero value is off.
 	Speculation Speculation
+	// EarlyExit has tokens leave the model before its last layer: see there. The zero value is off.
+	EarlyExit EarlyExit
 	// MaxLoRAs is how many adapters steps may use at once; 0: the model takes none. Others that are loaded wait in host memory or on disk.
 	MaxLoRAs int
 	// MaxLoRARank is the largest rank of an adapter; 0: 64. MaxCPULoRAs is how many adapters are kept in host memory, the last used; 0: 256,
@@ -128,6 +130,9 @@ func (o Options) check() error {
 		return fmt.Errorf("ridge: Quantization (--quantization): %w", err)
 	}
 	if err := o.Speculation.check(); err != nil {
+		return err
+	}
+	if err := o.EarlyExit.check(o); err != nil {
 		return err
 	}
 	return o.KV.check()

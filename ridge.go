@@ -30,6 +30,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/compile/earlyexit"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/grammar/language"
 	"github.com/ridge-llm/ridge/graph"
@@ -64,6 +65,7 @@ type Model struct {
 	languages   func() (*language.Compiler, error) // made when first asked for
 	secret      [32]byte                           // keys the salts of tenants
 	recordOf    string                             // the tenant whose requests a recording shows that hides all others
+	exits       *earlyexit.Runner                  // nil: no token leaves the model early
 	recording   *recording.Writer                  // nil: there is none
 	adapters    *adapterSet
 	runtime     *Runtime
@@ -225,6 +227,14 @@ func (m *Model) startEngine(o Options, prog *compile.Program) error {
 		prog.Close()
 		return err
 	}
+	runner := compile.Runner(prog)
+	if len(o.EarlyExit.Layers) > 0 {
+		if m.exits, err = m.exiting(o, prog); err != nil {
+			prog.Close()
+			return err
+		}
+		runner = m.exits
+	}
 	if o.Record != nil {
 		m.recording = recording.NewWriter(o.Record, o.RecordFailed)
 		if o.RecordHidden {
@@ -232,15 +242,15 @@ func (m *Model) startEngine(o Options, prog *compile.Program) error {
 			m.recordOf = o.RecordTenant
 		}
 		settings.Recorder = m.recording
-		if err := m.recording.Begin(recording.NewHeader(m.name, m.Vocab(), m.limits, settings, prog.CanSample())); err != nil {
+		if err := m.recording.Begin(recording.NewHeader(m.name, m.Vocab(), m.limits, settings, runner.CanSample())); err != nil {
 			if d := settings.Speculation.Drafter; d != nil {
 				err = errors.Join(err, d.Close())
 			}
-			prog.Close()
+			runner.Close()
 			return err
 		}
 	}
-	m.engine, err = engine.New(prog, settings)
+	m.engine, err = engine.New(runner, settings)
 	return err
 }
 

@@ -23,6 +23,8 @@ type Speculation struct {
 	// Method is where drafts come from; "" is off.
 	//   - ngram: what followed the last occurrence of the latest tokens in prompt and answer (prompt lookup): for answers that repeat the prompt
 	//   - suffix: what most often followed the latest tokens in prompt and answer and in those of earlier requests of the same tenant and salt
+	//   - lookahead: n-grams that the model itself goes through where it guesses at several places at once (a Jacobi iteration); no second model
+	//   - layerskip: what the model's own first layers, up to ExitLayer, and its head go on with, in the model's cache
 	//   - draft_model: what a smaller model of the same vocabulary goes on with
 	//   - mtp: what the layers of the model's own file that predict further tokens go on with (DeepSeek's, Qwen's, GLM's)
 	//   - eagle, eagle3: what a layer trained for the model goes on with, from its hidden states or from those of three of its layers
@@ -34,6 +36,14 @@ type Speculation struct {
 	LookupMin int // of ngram: tokens that must match at least (prompt_lookup_min); 0: 2
 	LookupMax int // and at most (prompt_lookup_max); 0: 5
 
+	// Of lookahead; 0: 4 each. The tokens of a draft are up to (LookaheadWindow + LookaheadPool) · (LookaheadNGram - 1), and Tokens is not set.
+	LookaheadWindow int // places that are guessed at once (max_window_size)
+	LookaheadNGram  int // tokens of an n-gram (max_ngram_size)
+	LookaheadPool   int // n-grams that are verified in a step (max_verification_set_size)
+
+	// ExitLayer is how many of the model's layers draft, of layerskip (exit_layer).
+	ExitLayer int
+
 	// Always verifies as many tokens as are drafted, whatever they are worth.
 	Always bool
 }
@@ -44,13 +54,23 @@ const (
 )
 
 // tokens is Tokens or what stands for 0.
-func (s Speculation) tokens() int { return cmp.Or(s.Tokens, defaultDraft) }
+func (s Speculation) tokens() int {
+	if s.Method == string(draft.Lookahead) {
+		return s.lookahead().Tokens()
+	}
+	return cmp.Or(s.Tokens, defaultDraft)
+}
+
+// lookahead is the settings of that method.
+func (s Speculation) lookahead() draft.LookaheadOptions {
+	return draft.LookaheadOptions{Window: s.LookaheadWindow, NGram: s.LookaheadNGram, Pool: s.LookaheadPool}
+}
 
 // check refuses settings that mean nothing.
 func (s Speculation) check() error {
 	if s.Method == "" {
 		if s != (Speculation{}) {
-			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram, suffix, draft_model, medusa, mtp, eagle and eagle3 are possible")
+			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram, suffix, lookahead, layerskip, draft_model, medusa, mtp, eagle and eagle3 are possible")
 		}
 		return nil
 	}
@@ -67,6 +87,20 @@ func (s Speculation) check() error {
 	if method != draft.NGram && (s.LookupMin != 0 || s.LookupMax != 0) {
 		return fmt.Errorf("ridge: prompt_lookup_min and prompt_lookup_max are settings of the method ngram; the method is %s", method)
 	}
+	if (method == draft.LayerSkip) != (s.ExitLayer != 0) || s.ExitLayer < 0 {
+		return fmt.Errorf("ridge: the method of speculative decoding is %s and exit_layer %d; layerskip needs one of at least 1, and no other method has one", method, s.ExitLayer)
+	}
+	if method == draft.Lookahead {
+		if s.Tokens != 0 {
+			return fmt.Errorf("ridge: num_speculative_tokens is set; with the method lookahead max_window_size, max_ngram_size and max_verification_set_size say how many there are")
+		}
+		_, err = draft.NewLookahead(s.lookahead())
+	} else if s.lookahead() != (draft.LookaheadOptions{}) {
+		err = fmt.Errorf("max_window_size, max_ngram_size and max_verification_set_size are settings of the method lookahead; the method is %s", method)
+	}
+	if err != nil {
+		return fmt.Errorf("ridge: %w", err)
+	}
 	return nil
 }
 
@@ -78,6 +112,10 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 		Tokens    *int   `json:"num_speculative_tokens"`
 		LookupMin int    `json:"prompt_lookup_min"`
 		LookupMax int    `json:"prompt_lookup_max"`
+		Window    int    `json:"max_window_size"`
+		NGram     int    `json:"max_ngram_size"`
+		Pool      int    `json:"max_verification_set_size"`
+		Exit      int    `json:"exit_layer"`
 		Always    bool   `json:"always"`
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -89,7 +127,7 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("ridge: the configuration of speculative decoding: %w", err)
 	}
-	*s = Speculation{Method: c.Method, Model: c.Model, LookupMin: c.LookupMin, LookupMax: c.LookupMax, Always: c.Always}
+	*s = Speculation{Method: c.Method, Model: c.Model, LookupMin: c.LookupMin, LookupMax: c.LookupMax, LookaheadWindow: c.Window, LookaheadNGram: c.NGram, LookaheadPool: c.Pool, ExitLayer: c.Exit, Always: c.Always}
 	if c.Tokens != nil {
 		if s.Tokens = *c.Tokens; s.Tokens == 0 {
 			return errors.New("ridge: num_speculative_tokens is 0; leave the configuration out to decode without drafts")
@@ -176,8 +214,15 @@ func (m *Model) drafter(o Options, prog *compile.Program) (draft.Drafter, error)
 		return draft.NewNGram(draft.NGramOptions{Min: s.LookupMin, Max: s.LookupMax})
 	case draft.Suffix:
 		return draft.NewSuffix(), nil
+	case draft.Lookahead:
+		if slices.ContainsFunc(prog.Graph.Caches, (*graph.Cache).Recurrent) {
+			return nil, errors.New("ridge: lookahead needs token trees, and the model has recurrent layers, whose state goes on by a token at a time; choose another method")
+		}
+		return draft.NewLookahead(s.lookahead())
 	case draft.DraftModel:
 		return m.draftModel(o)
+	case draft.LayerSkip:
+		return m.layerSkip(o, prog)
 	case draft.Medusa:
 		return m.medusa(o, prog)
 	case draft.MTP:

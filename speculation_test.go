@@ -23,8 +23,9 @@ import (
 // TestSpeculationConfig: vLLM's configurations are read, and those that mean nothing are refused with what is wrong.
 func TestSpeculationConfig(t *testing.T) {
 	for text, want := range map[string]ridge.Speculation{
-		`{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 1}`: {Method: "ngram", Tokens: 3, LookupMin: 1, LookupMax: 4},
-		`{"model": "[ngram]", "num_speculative_tokens": 3}`:                                                {Method: "ngram", Tokens: 3},
+		`{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 1}`:   {Method: "ngram", Tokens: 3, LookupMin: 1, LookupMax: 4},
+		`{"model": "[ngram]", "num_speculative_tokens": 3}`:                                                  {Method: "ngram", Tokens: 3},
+		`{"method": "lookahead", "max_window_size": 5, "max_ngram_size": 3, "max_verification_set_size": 4}`: {Method: "lookahead", LookaheadWindow: 5, LookaheadNGram: 3, LookaheadPool: 4},
 		`{"model": "small.gguf"}`: {Method: "draft_model", Model: "small.gguf"},
 	} {
 		var got ridge.Speculation
@@ -34,15 +35,21 @@ func TestSpeculationConfig(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{}`:                   "names no method",
-		`{"method": "oracle"}`: `method "oracle"; ngram, suffix, draft_model, medusa, mtp, eagle and eagle3 are possible`,
-		`{"method": "ngram", "num_speculative_tokens": 0}`:   "num_speculative_tokens is 0",
-		`{"method": "ngram", "num_speculative_tokens": 99}`:  "drafts of 99 tokens",
-		`{"method": "ngram", "model": "a.gguf"}`:             "no other method has one",
-		`{"method": "draft_model"}`:                          "draft_model, medusa, eagle and eagle3 need one",
-		`{"model": "a.gguf", "prompt_lookup_max": 3}`:        "settings of the method ngram",
-		`{"method": "ngram", "tokens": 3}`:                   `unknown field "tokens"`,
-		`{"method": 3}`:                                      "method is a JSON number",
-		`[]`:                                                 "it is a JSON array",
+		`{"method": "oracle"}`: `method "oracle"; ngram, suffix, lookahead, layerskip, draft_model, medusa, mtp, eagle and eagle3 are possible`,
+		`{"method": "ngram", "num_speculative_tokens": 0}`:     "num_speculative_tokens is 0",
+		`{"method": "ngram", "num_speculative_tokens": 99}`:    "drafts of 99 tokens",
+		`{"method": "ngram", "model": "a.gguf"}`:               "no other method has one",
+		`{"method": "draft_model"}`:                            "draft_model, medusa, eagle and eagle3 need one",
+		`{"model": "a.gguf", "prompt_lookup_max": 3}`:          "settings of the method ngram",
+		`{"method": "ngram", "tokens": 3}`:                     `unknown field "tokens"`,
+		`{"method": "lookahead", "max_window_size": 9}`:        "must be at most 32",
+		`{"method": "lookahead", "max_ngram_size": -1}`:        "an n-gram 2",
+		`{"method": "lookahead", "num_speculative_tokens": 3}`: "max_window_size, max_ngram_size and max_verification_set_size say how many",
+		`{"method": "layerskip"}`:                              "layerskip needs one of at least 1",
+		`{"method": "ngram", "exit_layer": 3}`:                 "no other method has one",
+		`{"method": "suffix", "max_window_size": 3}`:           "settings of the method lookahead",
+		`{"method": 3}`: "method is a JSON number",
+		`[]`:            "it is a JSON array",
 		`{"method": "ngram", "num_speculative_tokens": 2.5}`: "num_speculative_tokens is a JSON number 2.5",
 	} {
 		if err := json.Unmarshal([]byte(text), new(ridge.Speculation)); err == nil || !strings.Contains(err.Error(), want) {
@@ -79,7 +86,9 @@ func TestSpeculationAnswers(t *testing.T) {
 	if stats.DraftMethod != "" || stats.Drafts != 0 {
 		t.Errorf("without speculation: %+v", stats)
 	}
-	for _, s := range []ridge.Speculation{{Method: "ngram", LookupMin: 1, Always: true}, {Method: "ngram", Tokens: 3}, {Method: "suffix", Tokens: 7, Always: true}} {
+	for _, s := range []ridge.Speculation{{Method: "ngram", LookupMin: 1, Always: true}, {Method: "ngram", Tokens: 3}, {Method: "suffix", Tokens: 7, Always: true},
+		{Method: "lookahead", LookaheadWindow: 3, LookaheadNGram: 3, LookaheadPool: 3, Always: true}, {Method: "lookahead"},
+		{Method: "layerskip", ExitLayer: 4, Always: true}, {Method: "layerskip", ExitLayer: 1}} {
 		got, stats := answerOf(t, "", ridge.Options{Speculation: s}, prompt)
 		if got != want || s.Always && stats.AcceptedTokens == 0 || stats.DraftMethod != s.Method {
 			t.Errorf("%+v: %q with %d of %d drafted tokens accepted; without drafts %q", s, got, stats.AcceptedTokens, stats.DraftTokens, want)

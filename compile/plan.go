@@ -56,6 +56,15 @@ func (p *Program) planPlain(g *graph.Graph, weights map[*graph.Weight]placed) (*
 	if len(g.Nodes) >= nodes {
 		return nil, nil
 	}
+	own, err := shared(g, weights)
+	if err != nil {
+		return nil, fmt.Errorf("compile: steps without adapters: %w", err)
+	}
+	return p.plan(g, own)
+}
+
+// shared is the weights of a graph, which are another's of the same names.
+func shared(g *graph.Graph, weights map[*graph.Weight]placed) (map[*graph.Weight]placed, error) {
 	byName := map[string]*graph.Weight{}
 	for w := range weights {
 		byName[w.Name] = w
@@ -64,11 +73,11 @@ func (p *Program) planPlain(g *graph.Graph, weights map[*graph.Weight]placed) (*
 	for _, w := range g.Weights {
 		same := byName[w.Name]
 		if same == nil || same.Format != w.Format || same.Out.Len() != w.Out.Len() || same.In.Len() != w.In.Len() {
-			return nil, fmt.Errorf("compile: steps without adapters have weight %s, which is another one in steps with adapters", w.Name)
+			return nil, fmt.Errorf("weight %s is another one in graph %s", w.Name, g.Name)
 		}
 		own[w] = weights[same]
 	}
-	return p.plan(g, own)
+	return own, nil
 }
 
 // layoutOf is the arena of a plan. With that of another before it the results lie where they lie there, and it is of both.

@@ -36,6 +36,7 @@ type Program struct {
 	pages       map[*graph.Cache]backend.Buffer
 	owned       []backend.Buffer // arena, caches and swap space
 	swap        swapSpace
+	weights     map[*graph.Weight]placed
 	adapters    map[*graph.Weight]backend.Weight // that adapters fill
 	prefaulting prefaulting
 	memory      Memory
@@ -95,7 +96,18 @@ func (p *Program) build(files Tensors) error {
 	if err := p.allocSwap(); err != nil {
 		return err
 	}
-	with, err := p.plan(whole, weights)
+	p.weights = weights
+	for _, w := range weights {
+		p.memory.Weights += w.Bytes()
+	}
+	p.adapters = adapterWeights(weights)
+	return p.layOut(plain, files)
+}
+
+// layOut makes the program's launches, and those of steps without adapters if there is a graph of them.
+func (p *Program) layOut(plain *graph.Graph, files Tensors) error {
+	weights := p.weights
+	with, err := p.plan(p.Graph, weights)
 	if err != nil {
 		return err
 	}
@@ -124,10 +136,6 @@ func (p *Program) build(files Tensors) error {
 		}
 	}
 	p.launches, p.kernels = with.launches, with.names
-	for _, w := range weights {
-		p.memory.Weights += w.Bytes()
-	}
-	p.adapters = adapterWeights(weights)
 	return p.cut(with, without)
 }
 

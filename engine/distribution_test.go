@@ -105,14 +105,22 @@ func TestDraftersKeepDistribution(t *testing.T) {
 			other[i][j] += target[i][j]
 		}
 	}
+	lookahead, err := draft.NewLookahead(draft.LookaheadOptions{Window: 3, NGram: 3, Pool: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
 	lim := backend.Limits{Tokens: length + most, Seqs: 1, Logits: 1, PageSize: 16, SeqPages: length/16 + 2, Pages: length/16 + 2}
 	for name, d := range map[string]draft.Drafter{
-		"ngram": ngram, "suffix": draft.NewSuffix(),
+		"ngram": ngram, "suffix": draft.NewSuffix(), "lookahead": lookahead,
 		"draft_model": draftmodel.New(&markovRunner{lim: lim, of: other}, func() error { return nil }),
 		"trees":       &randomTrees{random: rand.New(rand.NewPCG(5, 6)), vocab: vocab},
 	} {
 		var count [vocab][vocab]float64
 		drafted, accepted := 0, 0
+		most := most
+		if d == lookahead {
+			most = 12
+		}
 		for seed, left := uint64(0), draws; left > 0; seed++ {
 			r := startDistribution(t, seed, vocab)
 			for len(r.tokens) < length && left > 0 {
@@ -121,7 +129,7 @@ func TestDraftersKeepDistribution(t *testing.T) {
 				if err := d.Propose(seqs); err != nil {
 					t.Fatal(err)
 				}
-				r.draft = draft.Draft{Tokens: slices.Clone(seqs[0].Draft.Tokens), Parents: slices.Clone(seqs[0].Draft.Parents)}
+				r.draft = draft.Draft{Tokens: slices.Clone(seqs[0].Draft.Tokens), Parents: slices.Clone(seqs[0].Draft.Parents), Window: seqs[0].Draft.Window}
 				s := &fixedRows{hostSampler: hostSampler{samplers: make([]sample.Sampler, 1)}, rows: [][]float32{target[r.tokens[from-1]]}}
 				for _, id := range r.draft.Tokens {
 					s.rows = append(s.rows, target[id])
@@ -131,6 +139,9 @@ func TestDraftersKeepDistribution(t *testing.T) {
 				for i := from; i < len(r.tokens); i++ {
 					count[r.tokens[i-1]][r.tokens[i]]++
 					left--
+				}
+				if watching, ok := d.(draft.Observer); ok {
+					watching.Observe(int64(seed), o.after[:r.draft.Window])
 				}
 				drafted, accepted = drafted+len(r.draft.Tokens), accepted+o.accepted
 			}

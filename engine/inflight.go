@@ -50,11 +50,13 @@ type output struct {
 	sampled int       // tokens that were sampled, one a row
 	logits  []float32 // [rows, vocab], where the host samples
 
-	accepted int                   // tokens of the draft that came
-	inOrder  int                   // of them, those whose rows lie one behind the other from the first on
-	last     int                   // row that the last token was sampled from; -1: it was not
-	path     [draft.MaxTokens]bool // tokens of the draft that came
-	emitted  int                   // tokens handed to the owner, those that a grammar forces included
+	accepted int                    // tokens of the draft that came
+	inOrder  int                    // of them, those whose rows lie one behind the other from the first on
+	last     int                    // row that the last token was sampled from; -1: it was not
+	path     [draft.MaxTokens]bool  // tokens of the draft that came
+	watched  bool                   // after is set
+	after    [draft.MaxTokens]int32 // what the model has after the tokens of the draft's window
+	emitted  int                    // tokens handed to the owner, those that a grammar forces included
 	reason   sample.Reason
 	err      error
 }

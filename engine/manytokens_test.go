@@ -30,6 +30,8 @@ func (s *several) runsAhead() bool { return s.ahead }
 func (s *several) work() int       { return 0 }
 func (s *several) drain()          {}
 
+func (s *several) likely(*InFlight, *output, int) int32 { return 0 }
+
 func (s *several) sample(f *InFlight) error {
 	f.deferred = false
 	for i := range f.outputs {

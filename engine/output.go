@@ -64,6 +64,9 @@ func (o *output) jumpForward() {
 // those of the draft too, or its end.
 func (o *output) verify(s sampler, f *InFlight, thread int) {
 	r := o.request
+	for i := range min(r.draft.Window, o.sampled) { // before sampling writes over logits
+		o.watched, o.after[i] = true, s.likely(f, o, o.sampled-r.draft.Window+i)
+	}
 	for row, ok := 0, o.sampled > 0; ok && o.reason == "" && o.err == nil; {
 		from := len(r.tokens)
 		if o.sample(s, f, row, thread); o.reason == "" && o.err == nil && r.Grammar != nil {

@@ -20,6 +20,9 @@ type sampler interface {
 	wait(f *InFlight, now func() time.Time) error
 	// choice is token i of an output that was waited for. Threads may call it at the same time, each with its own number.
 	choice(f *InFlight, o *output, i, thread int) (sample.Choice, error)
+	// likely is a token that the model has after row i of an output that was waited for, before choice is asked for that row: the likeliest, or the one that is
+	// sampled in any case.
+	likely(f *InFlight, o *output, i int) int32
 	// work is how much choice computes for an output, in logits.
 	work() int
 	// drain waits for the steps in flight and drops their results.
@@ -126,6 +129,10 @@ func (s *deviceSampler) choice(f *InFlight, o *output, i, _ int) (sample.Choice,
 	return sample.FromResult(&f.results[o.first+i])
 }
 
+func (s *deviceSampler) likely(f *InFlight, o *output, i int) int32 {
+	return f.results[o.first+i].Token
+}
+
 func (s *deviceSampler) drain() {
 	for ; s.inFlight > 0; s.inFlight-- {
 		_, _ = s.prog.SampleResults(nil) // the step's error was returned where it happened
@@ -188,6 +195,17 @@ func (s *hostSampler) choice(_ *InFlight, o *output, i, thread int) (sample.Choi
 		}
 	}
 	return s.samplers[thread].Sample(o.logits[i*vocab:(i+1)*vocab], r.sampling, r.mask)
+}
+
+func (s *hostSampler) likely(_ *InFlight, o *output, i int) int32 {
+	vocab := s.prog.Vocab()
+	row, best := o.logits[i*vocab:(i+1)*vocab], 0
+	for id, x := range row {
+		if x > row[best] {
+			best = id
+		}
+	}
+	return int32(best)
 }
 
 func (s *hostSampler) drain() {}

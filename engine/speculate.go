@@ -7,6 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/draft"
+	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/predict"
 	"github.com/ridge-llm/ridge/engine/sample"
 )
@@ -41,6 +42,7 @@ type speculation struct {
 	plan      draftPlan
 	waits     waits
 	sequences []draft.Sequence
+	lent      []kv.Seq // room in the cache for them, where the drafter computes there
 	chooser   sample.Sampler
 	computed  []draft.Computed // by a step
 	quiet     int              // steps since one had a draft
@@ -59,6 +61,9 @@ func newSpeculation(o Speculation, l *loop, stepTokens int) speculation {
 	s.limits = draftLimits{ids: l.ids, stepTokens: stepTokens, logits: l.prog.Limits().Logits}
 	if d, branches := o.Drafter.(draft.Branching); branches {
 		s.plan.acceptance.Trees = d.Trees()
+	}
+	if _, whole := o.Drafter.(draft.Observer); whole {
+		s.plan.acceptance.Whole = o.Tokens
 	}
 	return s
 }
@@ -109,7 +114,13 @@ func (s *speculation) propose(ahead bool) {
 		}
 		return
 	}
-	if err := s.ask(); err != nil {
+	if err := s.lend(); err != nil {
+		s.stop(err)
+		return
+	}
+	err := s.ask()
+	s.takeBack()
+	if err != nil {
 		s.stop(err)
 		return
 	}

@@ -32,7 +32,7 @@ func (s *speculation) fit(r *request, spare *kv.Pages, most int) {
 	d := &r.draft
 	d.Cut(most)
 	for i, id := range d.Tokens {
-		if id < 0 || int(id) >= s.limits.ids || slices.Contains(r.Ends, id) { // nothing comes after an end
+		if id < 0 || int(id) >= s.limits.ids || i < len(d.Tokens)-d.Window && slices.Contains(r.Ends, id) { // nothing comes after an end
 			d.Cut(i)
 			break
 		}

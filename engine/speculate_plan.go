@@ -14,6 +14,7 @@ type draftPlan struct {
 	gain       float64    // see draft.Plan
 	unplanned  int        // steps since one was planned to have drafts
 	trying     bool       // drafts are planned though they are not worth it; see tryAgain
+	failed     int        // tries in a row since drafts were worth it
 	silent     int        // steps for which nothing came of asking the drafter, since something did
 }
 
@@ -34,7 +35,7 @@ func (p *draftPlan) find(q *queue, most int, ahead bool) {
 			continue
 		}
 		if r.acceptance == nil {
-			r.acceptance = &draft.Acceptance{Of: &p.acceptance, Trees: p.acceptance.Trees}
+			r.acceptance = &draft.Acceptance{Of: &p.acceptance, Trees: p.acceptance.Trees, Whole: p.acceptance.Whole}
 			r.silent = min(p.silent, engaged)
 		}
 		if r.ForcedDrafts != nil {
@@ -55,7 +56,7 @@ func (p *draftPlan) drafts(always bool, outputs, room int, price func(draft.Extr
 			c := &p.candidates[i]
 			c.Tokens = min(c.Max, room/len(p.candidates))
 		}
-	} else if p.gain = draft.Plan(p.candidates, outputs, room, worth, price); !p.any() && p.unplanned >= tryAfter {
+	} else if p.gain = draft.Plan(p.candidates, outputs, room, worth, price); !p.any() && p.unplanned >= p.tryEvery() {
 		p.tryAgain(outputs, room)
 	}
 	return p.any()
@@ -71,8 +72,17 @@ func (p *draftPlan) any() bool {
 	return false
 }
 
-// Where drafts have not been worth it for tryAfter steps, one step tries a few: what they take, and what becomes of them, may have changed.
-const tryAfter, tryTokens = 64, 3
+// Where drafts have not been worth it for tryAfter steps, one step tries a few: what they take, and what becomes of them, may have changed. Of drafts that
+// are verified whole one is tried, and each try in vain doubles the steps to the next, tryDoublings times: a step with one may take several times as long.
+const tryAfter, tryTokens, tryDoublings = 64, 3, 4
+
+// tryEvery is after how many steps without drafts one tries them.
+func (p *draftPlan) tryEvery() int {
+	if p.acceptance.Whole > 0 {
+		return tryAfter << min(p.failed, tryDoublings)
+	}
+	return tryAfter
+}
 
 // tryAgain has some tokens drafted after many steps without, a quarter of those that the step brings or tryTokens.
 func (p *draftPlan) tryAgain(outputs, room int) {
@@ -81,14 +91,21 @@ func (p *draftPlan) tryAgain(outputs, room int) {
 	for i := range p.candidates {
 		c := &p.candidates[i]
 		c.Tokens = min(c.Max, tryTokens, left)
+		if whole := p.acceptance.Whole; whole > 0 { // one at a time
+			c.Tokens = min(c.Max, room)
+			break
+		}
 		left -= c.Tokens
 	}
 }
 
 // launched notes whether the step had drafts for the candidates.
 func (p *draftPlan) launched(drafts bool) {
-	if p.unplanned++; drafts {
-		p.unplanned = 0
+	switch p.unplanned++; {
+	case drafts && p.trying:
+		p.unplanned, p.failed = 0, p.failed+1
+	case drafts:
+		p.unplanned, p.failed = 0, 0
 	}
 }
 

@@ -44,6 +44,9 @@ func (s *speculation) settle(o *output) {
 	} else {
 		r.acceptance.Observe(r.draft.Depth(), o.accepted)
 	}
+	if d, ok := s.Drafter.(draft.Observer); ok && o.watched {
+		d.Observe(r.sched.ID, o.after[:r.draft.Window])
+	}
 	computed := min(o.position+o.inOrder, len(r.tokens)-1)
 	r.draft = draft.Draft{}
 	if o.reason != "" || o.err != nil {

@@ -342,6 +342,10 @@ func (s *fixedRows) choice(_ *InFlight, o *output, i, _ int) (sample.Choice, err
 	return s.samplers[0].Sample(slices.Clone(s.rows[i]), o.request.sampling, nil)
 }
 
+func (s *fixedRows) likely(_ *InFlight, _ *output, i int) int32 {
+	return int32(slices.Index(s.rows[i], slices.Max(s.rows[i])))
+}
+
 // TestDraftsKeepDistribution: pairs of tokens that come of a draft and, where it is not accepted, of the next step are distributed as the target has
 // it, by a χ² test over many seeds, whatever was drafted.
 func TestDraftsKeepDistribution(t *testing.T) {

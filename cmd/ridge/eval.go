@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/compile/earlyexit"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/documents"
@@ -23,7 +25,8 @@ type evalFlags struct {
 	device                   device.Options
 	text, against            string
 	context, stride, windows int
-	exact, asJSON            bool
+	exact, decode, asJSON    bool
+	exit                     ridge.EarlyExit
 }
 
 func evalCommand() *cobra.Command {
@@ -37,9 +40,13 @@ last, and the tokens that are new in it are predicted. Of a file of documents (.
 the model's chat template renders it, up to --context tokens.
 
 With --against it also computes the text with another model of the same vocabulary, such as the one that this was quantised from, and prints
-the KL divergence of their predictions and how often their most likely tokens agree.`,
+the KL divergence of their predictions and how often their most likely tokens agree.
+
+With --early-exit tokens that are sure enough leave the model before its last layer, and --decode computes predicted tokens one at a time, as an answer's
+are, so that the tokens per second that are printed are those of decoding.`,
 		Example: `  ridge eval --text wiki.test.raw model.gguf
   ridge eval --text wiki.test.raw --against model-f16.gguf model-q4_0.gguf
+  ridge eval --text wiki.test.raw --early-exit layers=8,16,threshold=0.9 --decode --against model.gguf model.gguf
   ridge eval --text wiki.test.raw --context 1024 --stride 512 --exact hf-model`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,6 +67,8 @@ the KL divergence of their predictions and how often their most likely tokens ag
 	cmd.Flags().IntVar(&f.stride, "stride", 0, "tokens from one part to the next; 0: parts do not overlap, and their second halves count")
 	cmd.Flags().IntVar(&f.windows, "parts", 0, "compute only so many parts; 0: all")
 	cmd.Flags().BoolVar(&f.exact, "exact", false, "leave the inputs of matrices in float32 on a CPU, instead of rounding them to what it multiplies fastest")
+	cmd.Flags().BoolVar(&f.decode, "decode", false, "compute predicted tokens one at a time, as decoding does")
+	addEarlyExit(cmd.Flags(), &f.exit)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the result as JSON")
 	if err := cmd.MarkFlagRequired("text"); err != nil {
 		panic(err) // there is no such flag: a mistake here
@@ -82,7 +91,7 @@ func (f *evalFlags) run(args []string, progress io.Writer) (*evaluate.Result, er
 		dir.Close()
 		return nil, err
 	}
-	m, closeModel, err := f.open(dir)
+	m, closeModel, err := f.open(dir, f.exit)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +103,7 @@ func (f *evalFlags) run(args []string, progress io.Writer) (*evaluate.Result, er
 			return nil, err
 		}
 		var closeOther func()
-		if reference, closeOther, err = f.open(other); err != nil {
+		if reference, closeOther, err = f.open(other, ridge.EarlyExit{}); err != nil {
 			return nil, err
 		}
 		defer closeOther()
@@ -158,7 +167,7 @@ func (f *evalFlags) documents(dir *modeldir.Dir, text string) ([]evaluate.Window
 }
 
 // open puts a model on a device of its own.
-func (f *evalFlags) open(dir *modeldir.Dir) (*evaluate.Model, func(), error) {
+func (f *evalFlags) open(dir *modeldir.Dir, exit ridge.EarlyExit) (*evaluate.Model, func(), error) {
 	dev, err := device.Open(f.device)
 	if err != nil {
 		dir.Close()
@@ -168,7 +177,11 @@ func (f *evalFlags) open(dir *modeldir.Dir) (*evaluate.Model, func(), error) {
 	if cache == graph.F32 && !f.exact {
 		cache = graph.F16
 	}
-	m, err := evaluate.Open(dir, dev, evaluate.Options{Context: f.context, Cache: cache, Exact: f.exact})
+	o := evaluate.Options{Context: f.context, Cache: cache, Exact: f.exact, Decode: f.decode}
+	if len(exit.Layers) > 0 {
+		o.EarlyExit = (*earlyexit.Options)(&exit)
+	}
+	m, err := evaluate.Open(dir, dev, o)
 	if err != nil {
 		dev.Close()
 		return nil, nil, err
@@ -179,6 +192,12 @@ func (f *evalFlags) open(dir *modeldir.Dir) (*evaluate.Model, func(), error) {
 // printEval writes a result as text.
 func printEval(w io.Writer, r *evaluate.Result) error {
 	_, err := fmt.Fprintf(w, "perplexity      %.4f ± %.4f over %d tokens in %d parts\n", r.Perplexity, r.StdErr, r.Tokens, r.Windows)
+	if len(r.Speed.Exits) > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "layers a token  %.2f; tokens left after layers %v: %v\n", r.Speed.Layers, r.Speed.ExitLayers, r.Speed.Exits)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(w, "tokens/s        %.1f, of predicted ones\n", r.Speed.TokensPerSecond)
+	}
 	if a := r.Against; a != nil && err == nil {
 		_, err = fmt.Fprintf(w, "reference       %.4f; the logarithm rises by %.5f\nKL divergence   %.6f nats a token, at most %.4f\nsame top token  %.2f %%\n",
 			a.Perplexity, r.NLL-math.Log(a.Perplexity), a.KL, a.KLMax, 100*a.Top1)

@@ -28,6 +28,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	alias(cmd.Flags(), "kv-cache-dtype", "kv-type")
 	addQuantization(cmd.Flags(), &f.options.Quantization)
 	addSpeculation(cmd.Flags(), &f.options.Speculation)
+	addEarlyExit(cmd.Flags(), &f.options.EarlyExit)
 	cmd.Flags().StringVar(&f.template, "chat-template", "", "file with a chat template to use in place of the model's own")
 }
 

@@ -5,11 +5,13 @@ package draft
 type Acceptance struct {
 	Of              *Acceptance // of all sequences; nil: it is that
 	Trees           bool        // drafts are trees, whose tokens are counted each for itself, by their order
+	Whole           int         // and which of so many tokens are verified as they are or not at all: all tokens count alike; 0: not so
 	tried, accepted [MaxTokens]float64
 }
 
 const (
 	firstGuess    = 0.6  // before anything is known
+	wholeGuess    = 1.0  // tokens of a draft that is verified as it is or not at all
 	guessWeight   = 2.0  // drafts that the guess counts for
 	ofAllWeight   = 4.0  // drafts that the estimate of all sequences counts for in that of one
 	forgetOne     = 0.97 // weight of what was known, at each draft, and each step without
@@ -19,14 +21,17 @@ const (
 
 // At is the probability that token i of a draft is accepted; of a chain, if those before it are.
 func (a *Acceptance) At(i int) float64 {
+	guess, weight := firstGuess, 1.0
+	if a.Whole > 0 {
+		i, guess, weight = 0, wholeGuess/float64(a.Whole), float64(a.Whole)
+	}
 	if a.Of == nil {
-		guess := firstGuess
-		if a.Trees {
+		if a.Trees && a.Whole == 0 {
 			guess /= 1 + float64(i)/2
 		}
-		return (a.accepted[i] + guessWeight*guess) / (a.tried[i] + guessWeight)
+		return (a.accepted[i] + guessWeight*weight*guess) / (a.tried[i] + guessWeight*weight)
 	}
-	return (a.accepted[i] + ofAllWeight*a.Of.At(i)) / (a.tried[i] + ofAllWeight)
+	return (a.accepted[i] + ofAllWeight*weight*a.Of.At(i)) / (a.tried[i] + ofAllWeight*weight)
 }
 
 // Observe notes a draft of so many tokens, of which the first were accepted.
@@ -52,8 +57,16 @@ func (a *Acceptance) ObserveTree(accepted []bool) {
 	if a.Of == nil {
 		keep = forgetAll
 	}
-	for i, yes := range accepted[:min(len(accepted), MaxTokens)] {
-		a.tried[i], a.accepted[i] = a.tried[i]*keep+1, a.accepted[i]*keep
+	accepted = accepted[:min(len(accepted), MaxTokens)]
+	if a.Whole > 0 {
+		a.tried[0], a.accepted[0] = a.tried[0]*keep+float64(a.Whole), a.accepted[0]*keep
+	}
+	for i, yes := range accepted {
+		if a.Whole > 0 {
+			i = 0
+		} else {
+			a.tried[i], a.accepted[i] = a.tried[i]*keep+1, a.accepted[i]*keep
+		}
 		if yes {
 			a.accepted[i]++
 		}

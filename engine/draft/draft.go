@@ -22,6 +22,8 @@ type Draft struct {
 	// Parents says which of Tokens each comes after, by its index; -1 is the sequence's last token. A parent comes before its children. Empty: a
 	// chain, each after the one before.
 	Parents []int
+	// Window is how many of the last tokens are there for what the target has after them, which an Observer is told, whether they are accepted or not.
+	Window int
 }
 
 // Chain reports whether every token comes after the one before.
@@ -78,6 +80,9 @@ func (d *Draft) Depth() int {
 
 // Cut leaves the first n tokens.
 func (d *Draft) Cut(n int) {
+	if n < len(d.Tokens) {
+		d.Window = max(0, n-(len(d.Tokens)-d.Window))
+	}
 	d.Tokens = d.Tokens[:min(n, len(d.Tokens))]
 	d.Parents = d.Parents[:min(n, len(d.Parents))]
 }
@@ -91,7 +96,16 @@ type Sequence struct {
 	// Choose is the token that the sequence's sampling settings, penalties and random numbers make of logits, [vocab], after its tokens and some of a draft;
 	// -1: none. A model that gives the logits that the target is going to give so drafts what the target is going to sample. The logits are overwritten.
 	Choose func(logits []float32, drafted []int32) int32
-	Draft  Draft // set by Propose; its slices are the drafter's until the next call
+	// Computed is how many of Tokens are in the target's cache, and Cache where the others and the draft have room there, by cache group: of an InCache drafter.
+	Computed int
+	Cache    []Lent
+	Draft    Draft // set by Propose; its slices are the drafter's until the next call
+}
+
+// Lent is room in a cache group of the target. It is the drafter's during a call, and what it writes there is dropped after it.
+type Lent struct {
+	Slots []int32 // of the tokens from Sequence.Computed on
+	Pages []int32 // of the sequence, from its beginning
 }
 
 // Drafter proposes tokens. The engine's goroutine calls it and waits.
@@ -123,10 +137,24 @@ type Concurrent interface {
 	Concurrent() bool
 }
 
+// InCache is a Drafter that computes in the target's own cache, with some of its layers: see Lent.
+type InCache interface {
+	Drafter
+	InCache() bool
+}
+
 // Branching is a Drafter whose drafts are trees.
 type Branching interface {
 	Drafter
 	Trees() bool
+}
+
+// Observer is a Drafter that learns from what the target has after tokens that need not be accepted. Its drafts are verified as they are or not at all.
+type Observer interface {
+	Drafter
+	// Observe says which token the target has after each of those of the sequence's last draft's window that were verified: the likeliest or, where the device
+	// samples, the one that it sampled.
+	Observe(id int64, after []int32)
 }
 
 // Computed is what a step of the target has computed of a sequence.
@@ -146,15 +174,17 @@ const (
 	NGram      Method = "ngram"       // what followed the last occurrence of the latest tokens in the sequence itself (prompt lookup)
 	Suffix     Method = "suffix"      // what most often followed the latest tokens in the sequence and in answers before
 	DraftModel Method = "draft_model" // what a smaller model of the same vocabulary goes on with
+	LayerSkip  Method = "layerskip"   // the target's own first layers and its head (Elhoushi et al., arXiv:2404.16710)
 	MTP        Method = "mtp"         // layers of the model's file that predict further tokens
 	Eagle      Method = "eagle"       // a layer on the target's hidden states and its own (Li et al., arXiv:2401.15077)
 	Eagle3     Method = "eagle3"      // one on those of several of the target's layers (arXiv:2503.01840)
+	Lookahead  Method = "lookahead"   // n-grams of the model's own guesses at later places (Fu et al., arXiv:2402.02057)
 	Medusa     Method = "medusa"      // heads on the target's hidden state (Cai et al., arXiv:2401.10774)
 )
 
 // methods are all of them, and aliases other names that vLLM has for some.
 var (
-	methods = []Method{NGram, Suffix, DraftModel, Medusa, MTP, Eagle, Eagle3}
+	methods = []Method{NGram, Suffix, Lookahead, LayerSkip, DraftModel, Medusa, MTP, Eagle, Eagle3}
 	aliases = map[string]Method{
 		"[ngram]": NGram, "deepseek_mtp": MTP, "qwen3_next_mtp": MTP, "qwen3_5_mtp": MTP, "glm4_moe_mtp": MTP, "glm4_moe_lite_mtp": MTP,
 	}

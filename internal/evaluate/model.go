@@ -2,9 +2,11 @@ package evaluate
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/compile/earlyexit"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
@@ -16,6 +18,9 @@ type Options struct {
 	Context int        // the longest window
 	Cache   graph.Type // of keys and values
 	Exact   bool       // inputs of quantised matrices stay in floats
+	Decode  bool       // tokens that are predicted are computed one at a time, as an answer's are
+	// EarlyExit has them leave the model early; nil: none does.
+	EarlyExit *earlyexit.Options
 }
 
 // stepTokens is how many tokens of a window are computed in one step, at most: their rows of logits are in memory together.
@@ -24,13 +29,17 @@ const stepTokens = 256
 // Model is a model on a device, for one window at a time.
 type Model struct {
 	dir    *modeldir.Dir
-	prog   *compile.Program
+	prog   compile.Runner
+	exits  *earlyexit.Runner // it is prog; nil: no token leaves early
+	decode bool
+	took   time.Duration // computing tokens that are predicted
+	scored int           // such tokens
 	logits []float32
 }
 
 // Open compiles a model for a device, which the caller closes. It owns the directory from then on.
 func Open(dir *modeldir.Dir, dev backend.Device, o Options) (*Model, error) {
-	m := &Model{dir: dir}
+	m := &Model{dir: dir, decode: o.Decode}
 	if err := m.compile(dev, o); err != nil {
 		dir.Close()
 		return nil, err
@@ -47,16 +56,89 @@ func (m *Model) compile(dev backend.Device, o Options) error {
 	if m.dir.Model.Config.Encoder {
 		return fmt.Errorf("evaluate: %s is an encoder, which predicts no tokens", m.dir.Name)
 	}
+	whole := g
 	lim := backend.Limits{Seqs: 1, PageSize: 16, Tokens: min(stepTokens, o.Context), Logits: min(stepTokens, o.Context)}
 	lim.SeqPages = o.Context/lim.PageSize + 1
 	lim.Pages = lim.SeqPages
+	if o.EarlyExit != nil {
+		lim.Seqs = lim.Tokens // a row is a sequence by itself where others have left
+	}
 	lim.KeepAll(g)
-	g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8 && !o.Exact, BF16: info.BF16 && !o.Exact, Kernels: compile.Kernels{Device: dev}})
+	passes := pass.Options{Q8: info.Q8 && !o.Exact, BF16: info.BF16 && !o.Exact, Kernels: compile.Kernels{Device: dev}}
+	if g, err = pass.Run(g, pass.All, passes); err != nil {
+		return err
+	}
+	prog, err := compile.Compile(g, dev, m.dir, lim)
 	if err != nil {
 		return err
 	}
-	m.prog, err = compile.Compile(g, dev, m.dir, lim)
-	return err
+	if m.prog = prog; o.EarlyExit == nil {
+		return nil
+	}
+	if m.exits, err = m.leaveEarly(prog, whole, passes, *o.EarlyExit); err != nil {
+		prog.Close()
+		return err
+	}
+	m.prog = m.exits
+	return nil
+}
+
+// leaveEarly is the program with exits.
+func (m *Model) leaveEarly(prog *compile.Program, whole *graph.Graph, passes pass.Options, o earlyexit.Options) (*earlyexit.Runner, error) {
+	graphs, err := o.Graphs(whole)
+	if err != nil {
+		return nil, err
+	}
+	var parts []*compile.Program
+	fail := func(err error) (*earlyexit.Runner, error) {
+		for _, p := range parts {
+			p.Close()
+		}
+		return nil, err
+	}
+	for _, g := range graphs {
+		if g, err = pass.Run(g, pass.All, passes); err != nil {
+			return fail(err)
+		}
+		p, err := prog.Part(g, m.dir)
+		if err != nil {
+			return fail(err)
+		}
+		parts = append(parts, p)
+	}
+	r, err := earlyexit.New(prog, parts, o, func() {})
+	if err != nil {
+		return fail(err)
+	}
+	return r, nil
+}
+
+// Speed is how tokens that are predicted are computed.
+type Speed struct {
+	TokensPerSecond float64 `json:"tokens_per_second"`
+	Layers          float64 `json:"layers_per_token"`
+	ExitLayers      []int   `json:"exit_layers,omitempty"` // after which tokens leave, the last one included
+	Exits           []int64 `json:"exits,omitempty"`       // tokens that left there
+}
+
+// Speed is how fast those so far were computed; layers are those of the model.
+func (m *Model) Speed() Speed {
+	s := Speed{Layers: float64(m.dir.Model.Config.Layers)}
+	if m.took > 0 {
+		s.TokensPerSecond = float64(m.scored) / m.took.Seconds()
+	}
+	if m.exits == nil {
+		return s
+	}
+	s.ExitLayers, s.Exits = m.exits.Layers(), m.exits.Exits()
+	tokens, layers := int64(0), int64(0)
+	for i, n := range s.Exits {
+		tokens, layers = tokens+n, layers+n*int64(s.ExitLayers[i])
+	}
+	if tokens > 0 {
+		s.Layers = float64(layers) / float64(tokens)
+	}
+	return s
 }
 
 // Vocab is the width of a row of logits.
@@ -72,9 +154,10 @@ func (m *Model) Close() error {
 // call.
 func (m *Model) Logits(w Window, each func(token int32, logits []float32) error) error {
 	vocab := m.prog.Vocab()
-	for from := 0; from < len(w.Tokens); from += stepTokens {
-		to := min(from+stepTokens, len(w.Tokens))
+	for from, to := 0, 0; from < len(w.Tokens); from = to {
+		to = m.stepEnd(w, from)
 		b := m.batch(w, from, to)
+		began := time.Now()
 		if err := b.Check(m.prog.Limits(), m.prog.Ids()); err != nil {
 			return fmt.Errorf("evaluate: %w", err)
 		}
@@ -91,6 +174,7 @@ func (m *Model) Logits(w Window, each func(token int32, logits []float32) error)
 		if err := m.prog.Logits(m.logits[:n*vocab], 0, n); err != nil {
 			return err
 		}
+		m.took, m.scored = m.took+time.Since(began), m.scored+n
 		for i, at := range b.LogitsIndices {
 			if err := each(w.Tokens[from+int(at)+1], m.logits[i*vocab:(i+1)*vocab]); err != nil {
 				return err
@@ -98,6 +182,21 @@ func (m *Model) Logits(w Window, each func(token int32, logits []float32) error)
 		}
 	}
 	return nil
+}
+
+// stepEnd is where a step ends that begins with token from. Tokens that are predicted are not in one with others where they are computed in another way.
+func (m *Model) stepEnd(w Window, from int) int {
+	to := min(from+stepTokens, len(w.Tokens))
+	switch first := w.Score - 1; {
+	case !m.decode && m.exits == nil:
+	case from < first:
+		to = min(to, first)
+	case m.decode:
+		to = from + 1
+	case to == len(w.Tokens) && to-from > 1:
+		to-- // the last token predicts none
+	}
+	return to
 }
 
 // batch is a step of tokens [from, to) of a window.

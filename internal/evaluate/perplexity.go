@@ -13,6 +13,8 @@ type Result struct {
 	Perplexity float64 `json:"perplexity"`
 	StdErr     float64 `json:"perplexity_stderr"`
 
+	Speed Speed `json:"speed"`
+
 	// Against another model, the reference; nil without one.
 	Against *Divergence `json:"against,omitempty"`
 }
@@ -85,6 +87,7 @@ func Perplexity(m, reference *Model, windows []Window, progress func(done int, p
 		progress(i+1, math.Exp(own.nll/float64(own.n)))
 	}
 	r := own.result(len(windows))
+	r.Speed = m.Speed()
 	if reference != nil {
 		div.KL /= float64(own.n)
 		div.Top1 = float64(same) / float64(own.n)

@@ -71,6 +71,13 @@ func newMetrics(m *ridge.Model, name string) *metrics {
 		}, func() float64 { return float64(m.Stats().AcceptedAt[i]) }))
 	}
 	r.MustRegister(info)
+	layers, _ := m.EarlyExits()
+	for i, layer := range layers {
+		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "ridge_early_exit_tokens_total", Help: "Tokens that left the model after a layer, the last one included.",
+			ConstLabels: prometheus.Labels{"model_name": name, "layer": strconv.Itoa(layer)},
+		}, func() float64 { _, tokens := m.EarlyExits(); return float64(tokens[i]) }))
+	}
 	if n := m.MaxAdapters(); n > 0 {
 		r.MustRegister(&adapterMetrics{model: m, desc: prometheus.NewDesc("vllm:lora_requests_info", "Adapters with requests, running and waiting; the value is the time.",
 			[]string{"running_lora_adapters", "waiting_lora_adapters"}, prometheus.Labels{"model_name": name, "max_lora": strconv.Itoa(n)})})
