@@ -24,6 +24,7 @@ type addedVocab struct {
 	special    map[string]bool  // by content
 	raw        *tokenTrie
 	normalized *tokenTrie
+	strips     bool // some token takes white space along, any amount of it
 }
 
 // newAddedVocab gives every token an id as upstream does: the model's, if its vocabulary has the content; otherwise the
@@ -59,6 +60,7 @@ func newAddedVocab(tokens []AddedToken, v *vocab, norm normalizer) *addedVocab {
 		}
 	}
 	for id, t := range a.tokens {
+		a.strips = a.strips || t.LStrip || t.RStrip
 		switch text, changed := a.decoded[id]; {
 		case !t.Normalized:
 			a.raw.add(t.Content, id)
@@ -81,9 +83,9 @@ func (a *addedVocab) text(id int32) (string, bool) {
 }
 
 // split finds the tokens of trie in s: leftmost first, longest where several start. It calls found(id, start, end) for
-// each, white space taken along included, and between(start, end) for the text in between, all left to right. Special
-// tokens count as text unless special is set.
-func (a *addedVocab) split(trie *tokenTrie, s string, special bool, between func(start, end int), found func(id int32)) {
+// each, white space taken along included, and between(start, end) for the text in between, all left to right, until one returns false.
+// Special tokens count as text unless special is set.
+func (a *addedVocab) split(trie *tokenTrie, s string, special bool, between func(start, end int) bool, found func(id int32) bool) {
 	done := 0
 	for at := 0; ; {
 		id, start, end := trie.find(s, at)
@@ -104,10 +106,9 @@ func (a *addedVocab) split(trie *tokenTrie, s string, special bool, between func
 		if t.RStrip {
 			end += leadingSpace(s[end:])
 		}
-		if start > done {
-			between(done, start)
+		if start > done && !between(done, start) || !found(id) {
+			return
 		}
-		found(id)
 		done = end
 	}
 	if done < len(s) {

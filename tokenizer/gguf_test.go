@@ -83,7 +83,7 @@ func TestPreKinds(t *testing.T) {
 		}
 		for _, s := range splitSeeds {
 			var words strings.Builder
-			if err := pre.cut(piece{s, true}, func(p piece) { words.WriteString(p.text) }); err != nil || words.String() != s {
+			if err := pre.cut(piece{s, true}, func(p piece) bool { words.WriteString(p.text); return true }); err != nil || words.String() != s {
 				t.Errorf("%s: %q became %q (%v)", k.names[0], s, words.String(), err)
 			}
 		}

@@ -136,10 +136,11 @@ func (n replace) normalize(s string) string {
 	}
 	var out strings.Builder
 	done := 0
-	err := n.pattern.matches(s, func(start, end int) {
+	err := n.pattern.matches(s, func(start, end int) bool {
 		out.WriteString(s[done:start])
 		out.WriteString(n.content)
 		done = end
+		return true
 	})
 	if err != nil || done == 0 && out.Len() == 0 {
 		return s // a pattern that gave up replaces nothing, as upstream

@@ -17,17 +17,18 @@ type Pair struct {
 	Begin, End int // of the second text in IDs
 }
 
-// EncodePair puts two texts together as the model expects it. Special tokens written in them are text.
-func (t *Tokenizer) EncodePair(a, b string) (p Pair, err error) {
+// EncodePair puts two texts together as the model expects it, of each the first most tokens (0: all). Special tokens written in them are text.
+func (t *Tokenizer) EncodePair(a, b string, most int) (p Pair, err error) {
 	if t.joint == nil {
 		return p, ErrNoPairs
 	}
-	if p.IDs, err = t.AppendEncode(slices.Clone(t.joint.before), a, Options{}); err != nil {
+	o := Options{Most: most}
+	if p.IDs, err = t.AppendEncode(slices.Clone(t.joint.before), a, o); err != nil && err != ErrMore {
 		return p, err
 	}
 	p.IDs = append(p.IDs, t.joint.between...)
 	p.Begin = len(p.IDs)
-	if p.IDs, err = t.AppendEncode(p.IDs, b, Options{}); err != nil {
+	if p.IDs, err = t.AppendEncode(p.IDs, b, o); err != nil && err != ErrMore {
 		return p, err
 	}
 	p.End = len(p.IDs)

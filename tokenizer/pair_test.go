@@ -24,7 +24,7 @@ func TestPairs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := tok.EncodePair("fox", "hen fox")
+		p, err := tok.EncodePair("fox", "hen fox", 0)
 		if want == nil {
 			if !errors.Is(err, ErrNoPairs) {
 				t.Errorf("%.60s: %v", post, err)

@@ -92,7 +92,7 @@ func TestPreTokenizers(t *testing.T) {
 			continue
 		}
 		var got []string
-		if err := pre.cut(piece{c.in, true}, func(p piece) { got = append(got, p.text) }); err != nil || !slices.Equal(got, c.want) {
+		if err := pre.cut(piece{c.in, true}, func(p piece) bool { got = append(got, p.text); return true }); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q became %q (%v), want %q", c.component, c.in, got, err, c.want)
 		}
 	}

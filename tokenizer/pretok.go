@@ -11,16 +11,16 @@ func (p piece) sub(start, end int) piece {
 	return piece{p.text[start:end], p.first && start == 0}
 }
 
-// A preTokenizer cuts a piece into words and calls emit for each that is not empty, in order. It may rewrite text on the
-// way.
+// A preTokenizer cuts a piece into words and calls emit for each that is not empty, in order, until emit returns false. It may
+// rewrite text on the way.
 type preTokenizer interface {
-	cut(p piece, emit func(piece)) error
+	cut(p piece, emit func(piece) bool) error
 }
 
 // preTokenizers applies several: each cuts the words of the one before.
 type preTokenizers []preTokenizer
 
-func (ps preTokenizers) cut(p piece, emit func(piece)) error {
+func (ps preTokenizers) cut(p piece, emit func(piece) bool) error {
 	switch len(ps) {
 	case 0:
 		emit(p)
@@ -29,10 +29,14 @@ func (ps preTokenizers) cut(p piece, emit func(piece)) error {
 		return ps[0].cut(p, emit)
 	}
 	var inner error
-	err := ps[0].cut(p, func(q piece) {
-		if inner == nil {
-			inner = ps[1:].cut(q, emit)
-		}
+	more := true
+	last := func(q piece) bool {
+		more = emit(q)
+		return more
+	}
+	err := ps[0].cut(p, func(q piece) bool {
+		inner = ps[1:].cut(q, last)
+		return more && inner == nil
 	})
 	if err != nil {
 		return err
@@ -47,7 +51,7 @@ type byteLevel struct {
 	spell       bool  // spell words in the byte alphabet; the loader clears it where the model takes bytes
 }
 
-func (b byteLevel) cut(p piece, emit func(piece)) error {
+func (b byteLevel) cut(p piece, emit func(piece) bool) error {
 	if b.prefixSpace && p.text[0] != ' ' {
 		p.text = " " + p.text
 	}
@@ -60,7 +64,9 @@ func (b byteLevel) cut(p piece, emit func(piece)) error {
 		if b.spell {
 			w.text = toAlphabet(w.text)
 		}
-		emit(w)
+		if !emit(w) {
+			return nil
+		}
 	}
 	return nil
 }

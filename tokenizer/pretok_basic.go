@@ -25,7 +25,7 @@ func isPunctuation(r rune) bool {
 // wordsAndSigns cuts text into runs of word characters and runs of other characters, and drops white space.
 type wordsAndSigns struct{}
 
-func (wordsAndSigns) cut(p piece, emit func(piece)) error {
+func (wordsAndSigns) cut(p piece, emit func(piece) bool) error {
 	const space, word, sign = 0, 1, 2
 	start, kind := 0, space
 	for i, r := range p.text {
@@ -37,8 +37,8 @@ func (wordsAndSigns) cut(p piece, emit func(piece)) error {
 			k = space
 		}
 		if k != kind {
-			if kind != space {
-				emit(p.sub(start, i))
+			if kind != space && !emit(p.sub(start, i)) {
+				return nil
 			}
 			start, kind = i, k
 		}
@@ -60,11 +60,13 @@ func digits(individual bool) split {
 // fixedLength cuts text into words of so many runes.
 type fixedLength int
 
-func (n fixedLength) cut(p piece, emit func(piece)) error {
+func (n fixedLength) cut(p piece, emit func(piece) bool) error {
 	start, runes := 0, 0
 	for i := range p.text {
 		if runes == int(n) {
-			emit(p.sub(start, i))
+			if !emit(p.sub(start, i)) {
+				return nil
+			}
 			start, runes = i, 0
 		}
 		runes++

@@ -20,7 +20,7 @@ type metaspacer struct {
 	split  bool
 }
 
-func (m metaspacer) cut(p piece, emit func(piece)) error {
+func (m metaspacer) cut(p piece, emit func(piece) bool) error {
 	p.text = strings.ReplaceAll(p.text, " ", m.mark)
 	if (m.scheme == prependAlways || m.scheme == prependFirst && p.first) && !strings.HasPrefix(p.text, m.mark) {
 		p.text = m.mark + p.text

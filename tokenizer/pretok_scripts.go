@@ -47,15 +47,15 @@ func newScriptSplit() scriptSplit {
 	return s
 }
 
-func (s scriptSplit) cut(p piece, emit func(piece)) error {
+func (s scriptSplit) cut(p piece, emit func(piece) bool) error {
 	start, last := -1, 0
 	for i, r := range p.text {
 		now := s.script(r)
 		if now == 0 || now == last {
 			continue
 		}
-		if start >= 0 {
-			emit(p.sub(start, i))
+		if start >= 0 && !emit(p.sub(start, i)) {
+			return nil
 		}
 		start, last = i, now
 	}

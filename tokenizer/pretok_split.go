@@ -9,17 +9,19 @@ import (
 
 // A matcher finds the places in a text at which a splitter cuts.
 type matcher interface {
-	// matches calls yield with the byte range of each match in s, left to right.
-	matches(s string, yield func(start, end int)) error
+	// matches calls yield with the byte range of each match in s, left to right, until yield returns false.
+	matches(s string, yield func(start, end int) bool) error
 }
 
 // tilerMatcher makes a matcher of a tiler.
 type tilerMatcher struct{ tiler }
 
-func (m tilerMatcher) matches(s string, yield func(start, end int)) error {
+func (m tilerMatcher) matches(s string, yield func(start, end int) bool) error {
 	for i := 0; i < len(s); {
 		end := m.next(s, i)
-		yield(i, end)
+		if !yield(i, end) {
+			return nil
+		}
 		i = end
 	}
 	return nil
@@ -28,7 +30,7 @@ func (m tilerMatcher) matches(s string, yield func(start, end int)) error {
 // literal matches a fixed text.
 type literal string
 
-func (l literal) matches(s string, yield func(start, end int)) error {
+func (l literal) matches(s string, yield func(start, end int) bool) error {
 	if l == "" {
 		return nil
 	}
@@ -37,7 +39,9 @@ func (l literal) matches(s string, yield func(start, end int)) error {
 		if j < 0 {
 			return nil
 		}
-		yield(i+j, i+j+len(l))
+		if !yield(i+j, i+j+len(l)) {
+			return nil
+		}
 		i += j + len(l)
 	}
 }
@@ -45,10 +49,10 @@ func (l literal) matches(s string, yield func(start, end int)) error {
 // runeMatcher matches every rune for which it holds.
 type runeMatcher func(rune) bool
 
-func (m runeMatcher) matches(s string, yield func(start, end int)) error {
+func (m runeMatcher) matches(s string, yield func(start, end int) bool) error {
 	for i, r := range s {
-		if m(r) {
-			yield(i, i+utf8.RuneLen(r))
+		if m(r) && !yield(i, i+utf8.RuneLen(r)) {
+			return nil
 		}
 	}
 	return nil
@@ -61,7 +65,7 @@ type classRuns struct {
 	most  int
 }
 
-func (m classRuns) matches(s string, yield func(start, end int)) error {
+func (m classRuns) matches(s string, yield func(start, end int) bool) error {
 	for i := 0; i < len(s); {
 		c, n := m.cl.at(s, i)
 		if c&m.class == 0 {
@@ -69,7 +73,9 @@ func (m classRuns) matches(s string, yield func(start, end int)) error {
 			continue
 		}
 		end := m.cl.upTo(s, i, m.class, m.most)
-		yield(i, end)
+		if !yield(i, end) {
+			return nil
+		}
 		i = end
 	}
 	return nil
@@ -81,7 +87,7 @@ func numbers(most int) classRuns { return classRuns{classes(), classNumber, most
 // at the end of the text, otherwise what is before its last newline.
 type spaceAtLineEnd struct{ cl *classTable }
 
-func (m spaceAtLineEnd) matches(s string, yield func(start, end int)) error {
+func (m spaceAtLineEnd) matches(s string, yield func(start, end int) bool) error {
 	for i := 0; i < len(s); {
 		c, n := m.cl.at(s, i)
 		if c&classSpace == 0 {
@@ -93,8 +99,8 @@ func (m spaceAtLineEnd) matches(s string, yield func(start, end int)) error {
 		if end < len(s) {
 			match = i + max(0, strings.LastIndexByte(s[i:end], '\n'))
 		}
-		if match > i {
-			yield(i, match)
+		if match > i && !yield(i, match) {
+			return nil
 		}
 		i = end
 	}
@@ -153,25 +159,28 @@ type split struct {
 	invert   bool // the text between matches counts as the matches
 }
 
-func (s split) cut(p piece, emit func(piece)) error {
+func (s split) cut(p piece, emit func(piece) bool) error {
 	if t, ok := s.matcher.(tilerMatcher); ok && (s.behavior == isolated || s.behavior == removed && s.invert) {
 		for i := 0; i < len(p.text); { // the common case, without the bookkeeping: there is nothing between matches
 			end := t.next(p.text, i)
-			emit(p.sub(i, end))
+			if !emit(p.sub(i, end)) {
+				return nil
+			}
 			i = end
 		}
 		return nil
 	}
 	j := joiner{behavior: s.behavior, piece: p, emit: emit}
 	done := 0
-	err := s.matcher.matches(p.text, func(start, end int) {
+	err := s.matcher.matches(p.text, func(start, end int) bool {
 		if start > done {
 			j.add(done, start, s.invert)
 		}
 		j.add(start, end, !s.invert)
 		done = end
+		return !j.enough
 	})
-	if err != nil {
+	if err != nil || j.enough {
 		return err
 	}
 	if done < len(p.text) {
@@ -185,10 +194,11 @@ func (s split) cut(p piece, emit func(piece)) error {
 type joiner struct {
 	behavior   behavior
 	piece      piece
-	emit       func(piece)
+	emit       func(piece) bool
 	start, end int  // the word that may still grow
 	match      bool // the range before was a match
 	held       bool // there is such a word
+	enough     bool // emit wants no more
 }
 
 func (j *joiner) add(start, end int, match bool) {
@@ -215,8 +225,8 @@ func (j *joiner) add(start, end int, match bool) {
 }
 
 func (j *joiner) flush() {
-	if j.held && j.end > j.start {
-		j.emit(j.piece.sub(j.start, j.end))
+	if j.held && j.end > j.start && !j.enough {
+		j.enough = !j.emit(j.piece.sub(j.start, j.end))
 	}
 	j.held = false
 }

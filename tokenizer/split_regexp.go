@@ -30,8 +30,8 @@ func compileRegexp(pattern string) (*regexpMatcher, error) {
 	return &regexpMatcher{re}, nil
 }
 
-// matches calls yield with the byte range of every match in s, left to right, but for empty ones right behind another.
-func (m *regexpMatcher) matches(s string, yield func(start, end int)) error {
+// matches calls yield with the byte range of every match in s, left to right, but for empty ones right behind another, until yield returns false.
+func (m *regexpMatcher) matches(s string, yield func(start, end int) bool) error {
 	runes := []rune(s)
 	limit := time.Now().Add(matchTime + time.Duration(len(s))*timePerByte)
 	var at position
@@ -44,7 +44,9 @@ func (m *regexpMatcher) matches(s string, yield func(start, end int)) error {
 		}
 		if length > 0 || i != prev {
 			start := at.advance(runes, i)
-			yield(start, at.advance(runes, i+length))
+			if !yield(start, at.advance(runes, i+length)) {
+				return false
+			}
 		}
 		prev = i + length
 		return true

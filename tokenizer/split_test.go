@@ -35,11 +35,12 @@ func tile(tl tiler, s string) (cuts []int) {
 func sameCuts(tl tiler, m *regexpMatcher, s string) error {
 	var want []int
 	prev := 0
-	err := m.matches(s, func(start, end int) {
+	err := m.matches(s, func(start, end int) bool {
 		if start != prev {
 			want = append(want, -start) // a gap: no tiler may ever agree
 		}
 		want, prev = append(want, end), end
+		return true
 	})
 	if err != nil {
 		return err
@@ -93,10 +94,10 @@ func TestSmallMatchers(t *testing.T) {
 		}
 		for _, s := range append(splitSeeds, "1234567 ½⅓a1", "", "a \n \n  b  \nc\t\u00a0", "\n\n x", " \r\nx") {
 			var got, want []int
-			if err := m.matches(s, func(start, end int) { got = append(got, start, end) }); err != nil {
+			if err := m.matches(s, func(start, end int) bool { got = append(got, start, end); return true }); err != nil {
 				t.Fatal(err)
 			}
-			if err := oracle(t, pattern).matches(s, func(start, end int) { want = append(want, start, end) }); err != nil {
+			if err := oracle(t, pattern).matches(s, func(start, end int) bool { want = append(want, start, end); return true }); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(got, want) {
@@ -164,7 +165,7 @@ func BenchmarkSplit(b *testing.B) {
 		b.Run(name+"-regexp2", func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				if err := m.matches(text, func(int, int) {}); err != nil {
+				if err := m.matches(text, func(int, int) bool { return true }); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -28,6 +28,7 @@ type Tokenizer struct {
 	words    *wordCache
 	encoders sync.Pool // of *encoder
 	idLimit  int
+	bytes    int // of text, that a token may stand for at most; 0: any number, or not known
 }
 
 // Options say how text is read.
@@ -36,6 +37,8 @@ type Options struct {
 	ParseSpecial bool // recognise special tokens written in the text; off for text from users
 	// Mark, if not "", is left out of the text once tokens written in it have been looked for: one with a mark inside is only text.
 	Mark string
+	// Most, if not 0, is how many tokens are wanted: more of them, and the rest of the text is not read.
+	Most int
 }
 
 // finish sets up what is derived from the parts. Every loader ends with it.
@@ -51,6 +54,7 @@ func (t *Tokenizer) finish() *Tokenizer {
 		t.idLimit = max(t.idLimit, int(id)+1)
 	}
 	t.steps = compilePieces(t.dec)
+	t.bytes = t.longest()
 	return t
 }
 
