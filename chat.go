@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/ridge-llm/ridge/chat"
-	"github.com/ridge-llm/ridge/tokenizer"
 )
 
 // CanChat reports whether the model brings a chat template.
@@ -26,7 +25,7 @@ func (m *Model) ChatRequest(ctx context.Context, r chat.Request, p Params) iter.
 		if err != nil {
 			return nil, err
 		}
-		return m.EncodePrompt(p)
+		return m.EncodePromptInput(p)
 	})
 }
 
@@ -46,12 +45,6 @@ func (m *Model) Prompt(ctx context.Context, r chat.Request) (chat.Prompt, error)
 		r.Guard = m.guard
 	}
 	return m.template.Prompt(ctx, r)
-}
-
-// EncodePrompt is a prompt as tokens. The template has written the tokens around the conversation; they are not added.
-func (m *Model) EncodePrompt(p chat.Prompt) ([]int32, error) {
-	text, mark := p.Marked()
-	return m.tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true, Mark: mark})
 }
 
 // newGuard knows the model's control tokens: the special ones, and those that its template writes.

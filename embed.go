@@ -19,7 +19,7 @@ type Embedding struct {
 // Embed turns a text into a vector. The tokens that the model expects around a text are added. Similar texts have a large
 // dot product in so far as the model was trained for it.
 func (m *Model) Embed(ctx context.Context, text string) (Embedding, error) {
-	ids, err := m.Encode(text, true)
+	ids, err := m.EncodeInput(text, true)
 	if err != nil {
 		return Embedding{}, err
 	}

@@ -39,7 +39,7 @@ type Finish struct {
 
 // Generate continues a text. The tokens that the model expects before a text are added.
 func (m *Model) Generate(ctx context.Context, prompt string, p Params) iter.Seq2[Piece, error] {
-	return m.answer(ctx, p, func() ([]int32, error) { return m.Encode(prompt, true) })
+	return m.answer(ctx, p, func() ([]int32, error) { return m.EncodeInput(prompt, true) })
 }
 
 // GenerateEmbeddings continues a prompt of which the embeddings are given, [tokens, width] one row behind the other, in place of token ids: what the

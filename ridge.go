@@ -275,12 +275,6 @@ func (m *Model) Device() string {
 // Quantization is what the weights were quantised to on load, "fp8", "int8" or "int4"; "" when they are as the file has them.
 func (m *Model) Quantization() string { return m.quantization }
 
-// Encode turns text into token ids, with the tokens around it that the model expects (such as BOS) if special is
-// set. Special tokens written in the text are recognised.
-func (m *Model) Encode(text string, special bool) ([]int32, error) {
-	return m.tokenizer.Encode(text, tokenizer.Options{Special: special, ParseSpecial: true})
-}
-
 // Decode turns token ids into text, special tokens included.
 func (m *Model) Decode(ids []int32) string { return m.tokenizer.Decode(ids, false) }
 

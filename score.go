@@ -12,7 +12,7 @@ import (
 // Pair is two texts put together for a model that compares them.
 type Pair struct {
 	tokenizer.Pair
-	Cut int // tokens of the second text left out, because there was no room
+	Cut int // tokens of the second text left out, because there was no room; of a text many times as long as the context, some of them
 }
 
 // Compares reports whether the model was trained to score pairs of texts, as rerankers are.
@@ -24,7 +24,7 @@ func (m *Model) EncodePair(query, document string, limit int) (Pair, error) {
 	if limit <= 0 || limit > m.context {
 		limit = m.context
 	}
-	p, err := m.tokenizer.EncodePair(query, document)
+	p, err := m.tokenizer.EncodePair(query, document, countedContexts*limit)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -33,7 +33,7 @@ func (m *Model) EncodePair(query, document string, limit int) (Pair, error) {
 		return Pair{Pair: p}, nil
 	}
 	if over >= p.End-p.Begin {
-		return Pair{}, &Error{Kind: ErrContextLength, Reason: fmt.Sprintf("the query leaves no room for a document: %d tokens without any, of %d possible", len(p.IDs)-(p.End-p.Begin), limit)}
+		return Pair{}, &Error{Kind: ErrContextLength, Reason: fmt.Sprintf("the query leaves no room for a document: %d tokens or more without any, of %d possible", len(p.IDs)-(p.End-p.Begin), limit)}
 	}
 	p.IDs = append(p.IDs[:p.End-over], p.IDs[p.End:]...)
 	p.End -= over

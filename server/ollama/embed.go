@@ -47,16 +47,16 @@ func (q *embedRequest) texts(old bool) ([]string, error) {
 // tokens are the texts as token ids, cut to the context if that is allowed.
 func (q *embedRequest) tokens(ctx context.Context, s *serving.Service, old bool) ([][]int32, error) {
 	texts, err := q.texts(old)
+	if err == nil {
+		err = openai.CheckInputs(len(texts))
+	}
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.Encode(ctx, texts, true)
-	if err == nil && (q.Truncate == nil || *q.Truncate) {
-		for i, ids := range all {
-			all[i] = ids[:min(len(ids), s.Context())]
-		}
+	if q.Truncate == nil || *q.Truncate {
+		return s.EncodeStarts(ctx, texts)
 	}
-	return all, err
+	return s.EncodeInputs(ctx, texts)
 }
 
 // ollamaEmbeddings is POST /api/embed and, if old is set, /api/embeddings.

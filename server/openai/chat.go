@@ -99,7 +99,7 @@ func (q *ChatRequest) Job(ctx context.Context, s *serving.Service) (all []servin
 	}
 	o = chat.OutputOptions{Style: style, Tools: q.names(), IsText: textParameters(q.tools), InReasoning: style.StartsInReasoning(text)}
 	p.Special = len(o.Tools) > 0 || style.ThinkOpen != "" || style.Tools == chat.Harmony
-	ids, err := s.EncodePrompt(ctx, prompt)
+	ids, err := s.EncodePromptInput(ctx, prompt)
 	return serving.Jobs([][]int32{ids}, q.choices(), p), o, err
 }
 

@@ -45,6 +45,9 @@ func (l *PromptList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// count is how many prompts there are.
+func (l *PromptList) count() int { return len(l.Texts) + len(l.ids) }
+
 // text is prompt i as text; ids is what it became.
 func (l *PromptList) text(s *serving.Service, i int, ids []int32) string {
 	if i -= len(l.ids); i >= 0 {
@@ -55,15 +58,14 @@ func (l *PromptList) text(s *serving.Service, i int, ids []int32) string {
 
 // tokens are all prompts as token ids.
 func (l *PromptList) tokens(ctx context.Context, s *serving.Service) ([][]int32, error) {
-	texts, err := s.Encode(ctx, l.Texts, true)
+	if l.count() == 0 {
+		return nil, api.Invalid("prompt", "prompt is missing or empty")
+	}
+	texts, err := s.EncodeInputs(ctx, l.Texts)
 	if err != nil {
 		return nil, err
 	}
-	all := append(l.ids, texts...)
-	if len(all) == 0 {
-		return nil, api.Invalid("prompt", "prompt is missing or empty")
-	}
-	return all, nil
+	return append(l.ids, texts...), nil
 }
 
 // Job returns the jobs of the request.
@@ -99,12 +101,12 @@ func (q *CompletionRequest) Job(ctx context.Context, s *serving.Service) ([]serv
 	}
 	p.Special = q.SkipSpecial != nil && !*q.SkipSpecial
 	p.Sampling.Logprobs = p.Sampling.Logprobs || q.made() > q.choices()
+	if prompts := q.Prompt.count(); prompts*q.made() > MaxChoices {
+		return nil, api.Invalid("prompt", "%d prompts with n %d are %d answers; %d at most are made at once", prompts, q.made(), prompts*q.made(), MaxChoices)
+	}
 	prompts, err := q.Prompt.tokens(ctx, s)
 	if err != nil {
 		return nil, err
-	}
-	if n := len(prompts) * q.made(); n > MaxChoices {
-		return nil, api.Invalid("prompt", "%d prompts with n %d are %d answers; %d at most are made at once", len(prompts), q.made(), n, MaxChoices)
 	}
 	return serving.Jobs(prompts, q.made(), p), nil
 }

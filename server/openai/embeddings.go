@@ -36,6 +36,9 @@ func (q *embeddingRequest) check(s *serving.Service) error {
 	if q.Format != "" && q.Format != "float" && q.Format != "base64" {
 		return api.Invalid("encoding_format", "encoding_format is %q; float and base64 are possible", q.Format)
 	}
+	if err := CheckInputs(q.Input.count()); err != nil {
+		return err
+	}
 	return CheckDimensions(s, q.Dimensions)
 }
 
@@ -51,11 +54,16 @@ func CheckDimensions(s *serving.Service, n *int) error {
 	return nil
 }
 
+// CheckInputs refuses more texts than are embedded at once.
+func CheckInputs(n int) error {
+	if n > MaxInputs {
+		return api.Invalid("input", "there are %d texts; %d at most are embedded at once", n, MaxInputs)
+	}
+	return nil
+}
+
 // EmbedTokens makes the embeddings of texts given as tokens, cut to so many dimensions, with what they took.
 func EmbedTokens(ctx context.Context, s *serving.Service, texts [][]int32, dimensions *int, p ridge.Params) (vectors [][]float32, tokens int, err error) {
-	if len(texts) > MaxInputs {
-		return nil, 0, api.Invalid("input", "there are %d texts; %d at most are embedded at once", len(texts), MaxInputs)
-	}
 	vectors = make([][]float32, len(texts))
 	// Submitting a few at a time keeps one request from filling the queue.
 	group, ctx := errgroup.WithContext(ctx)

@@ -9,15 +9,29 @@ import (
 
 // What follows is the model's, in the service's lane where there is much of it.
 
-// Encode turns texts into token ids.
+// Encode turns texts into token ids, all of them however many they are.
 func (s *Service) Encode(ctx context.Context, texts []string, special bool) ([][]int32, error) {
+	return s.encode(ctx, texts, func(text string) ([]int32, error) { return s.Model.Encode(text, special) })
+}
+
+// EncodeInputs turns texts to be computed into token ids; see ridge.Model.EncodeInput.
+func (s *Service) EncodeInputs(ctx context.Context, texts []string) ([][]int32, error) {
+	return s.encode(ctx, texts, func(text string) ([]int32, error) { return s.EncodeInput(text, true) })
+}
+
+// EncodeStarts turns texts into token ids, of which each has as many as the context at most.
+func (s *Service) EncodeStarts(ctx context.Context, texts []string) ([][]int32, error) {
+	return s.encode(ctx, texts, func(text string) ([]int32, error) { return s.EncodeStart(text, true, s.Context()) })
+}
+
+func (s *Service) encode(ctx context.Context, texts []string, f func(string) ([]int32, error)) ([][]int32, error) {
 	bytes := 0
 	for _, text := range texts {
 		bytes += len(text)
 	}
 	return inLane(ctx, s, bytes, func() (all [][]int32, err error) {
 		for _, text := range texts {
-			ids, err := s.Model.Encode(text, special)
+			ids, err := f(text)
 			if err != nil {
 				return nil, err
 			}
@@ -50,10 +64,16 @@ func (s *Service) Prompt(ctx context.Context, r chat.Request) (chat.Prompt, erro
 	return inLane(ctx, s, r.Bytes(), func() (chat.Prompt, error) { return s.Model.Prompt(ctx, r) })
 }
 
-// EncodePrompt turns a rendered conversation into token ids.
+// EncodePrompt turns a rendered conversation into token ids, all of them however many they are.
 func (s *Service) EncodePrompt(ctx context.Context, p chat.Prompt) ([]int32, error) {
 	text, _ := p.Marked()
 	return inLane(ctx, s, len(text), func() ([]int32, error) { return s.Model.EncodePrompt(p) })
+}
+
+// EncodePromptInput turns a rendered conversation that is to be answered into token ids; see ridge.Model.EncodeInput.
+func (s *Service) EncodePromptInput(ctx context.Context, p chat.Prompt) ([]int32, error) {
+	text, _ := p.Marked()
+	return inLane(ctx, s, len(text), func() ([]int32, error) { return s.Model.EncodePromptInput(p) })
 }
 
 // inLane makes something of so many bytes.
