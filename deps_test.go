@@ -94,7 +94,7 @@ var policy = []struct {
 	{"bench/...", nil, "programs that run other programs"},
 	{"server/store", []string{"internal/regular", "internal/size"}, "files and jobs on a disk"},
 	{"server/api", []string{"", "chat", "internal/background"}, "HTTP, and errors of the library"},
-	{"server/access", []string{"server/api"}, "keys and tenants; it knows no models"},
+	{"server/access", []string{"server/api", "internal/background"}, "keys and tenants; it knows no models"},
 	{"server/serving", []string{"", "chat", "server/access", "server/api", "internal/background"}, "a model under a name, with metrics, for tenants"},
 	{"server/openai", []string{"", "chat/...", "server/api", "server/serving"}, ""},
 	{"server/anthropic", []string{"", "server/api", "server/serving", "server/openai"}, "an adapter of OpenAI's chat requests"},

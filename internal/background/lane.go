@@ -11,28 +11,41 @@ import (
 	"runtime/debug"
 )
 
-// Lane lets some functions run at a time, in the order in which they came. A nil one runs them at once, where they are called.
-type Lane struct{ places chan struct{} }
+// Lane lets some functions run at a time: those of an owner in the order in which they came, and of several owners by turns. A nil one runs them at once, where
+// they are called.
+type Lane struct{ queue *Queue }
 
 // small is the bytes that are worked on in less time than it takes to start a thread and wait for it.
 const small = 4 << 10
 
 // NewLane makes a lane for n at a time.
-func NewLane(n int) *Lane { return &Lane{make(chan struct{}, n)} }
+func NewLane(n int) *Lane { return &Lane{NewQueue(n, 0)} }
 
-// Do runs f, which has so many bytes to work on. If they are not few it waits for a place, and f gets a thread of low priority. If ctx is done before f has begun, f is not run and the error is ctx's cause. A panic of f
+// ownerKey is under which a context has the owner of work.
+type ownerKey struct{}
+
+// WithOwner is a context for the work of an owner.
+func WithOwner(ctx context.Context, owner string) context.Context {
+	return context.WithValue(ctx, ownerKey{}, owner)
+}
+
+// Owner is the owner that a context names; "": none.
+func Owner(ctx context.Context) string {
+	owner, _ := ctx.Value(ownerKey{}).(string)
+	return owner
+}
+
+// Do runs f, which has so many bytes to work on. If they are not few it waits for a place, by the owner that ctx names, and f gets a thread of low priority. If ctx is done before f has begun, f is not run and the error is ctx's cause. A panic of f
 // is one of Do's, a *Panic.
 func (l *Lane) Do(ctx context.Context, bytes int, f func()) error {
 	if l == nil || bytes < small {
 		f()
 		return nil
 	}
-	select {
-	case l.places <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := l.queue.Acquire(ctx, Owner(ctx)); err != nil {
+		return err
 	}
-	defer func() { <-l.places }()
+	defer l.queue.Release()
 	Run(f)
 	return nil
 }

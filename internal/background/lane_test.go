@@ -3,9 +3,11 @@ package background
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -32,6 +34,29 @@ func TestLane(t *testing.T) {
 	if done.Load() != 20 || most.Load() > 2 {
 		t.Errorf("%d of 20 were done, %d at once; there are 2 places", done.Load(), most.Load())
 	}
+}
+
+// TestLaneTurns: an owner waits for one piece of work of each other owner, however much work those have.
+func TestLaneTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLane(1)
+		var order []string // written by one at a time
+		var all sync.WaitGroup
+		end := make(chan struct{})
+		for _, owner := range []string{"hostile", "hostile", "hostile", "hostile", "a", "b", "a"} {
+			all.Go(func() {
+				if err := l.Do(WithOwner(t.Context(), owner), small, func() { <-end; order = append(order, owner) }); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait() // it has the place, or waits for it
+		}
+		close(end)
+		all.Wait()
+		if want := []string{"hostile", "a", "b", "hostile", "a", "hostile", "hostile"}; !slices.Equal(order, want) {
+			t.Errorf("the order is %v, not %v", order, want)
+		}
+	})
 }
 
 // TestLaneGivenUp: who waits for a place and leaves is not run, and takes no place.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ridge-llm/ridge/internal/background"
 	"github.com/ridge-llm/ridge/server/api"
 )
 
@@ -41,6 +42,28 @@ func TestReadKeys(t *testing.T) {
 		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret-1") {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// TestOwner: work in the background is the tenant's or, without keys, the address's, whatever the port.
+func TestOwner(t *testing.T) {
+	owner := func(r *Ring, from, key string) string {
+		t.Helper()
+		q := httptest.NewRequest("POST", "/", nil)
+		q.RemoteAddr = from
+		q.Header.Set("Authorization", "Bearer "+key)
+		c, ok := r.Client(q)
+		if !ok {
+			t.Fatalf("%s is no client", from)
+		}
+		return background.Owner(With(t.Context(), c))
+	}
+	open, keyed := NewRing(nil, false, time.Now), NewRing([]Key{NewKey("a"), NewKey("b")}, true, time.Now)
+	if a, b := owner(open, "[2001:db8::1]:80", ""), owner(open, "[2001:db8::1]:99", ""); a != b || a == owner(open, "10.0.0.1:80", "") {
+		t.Errorf("without keys: %q and %q", a, b)
+	}
+	if a, b := owner(keyed, "10.0.0.1:80", "a"), owner(keyed, "10.0.0.2:80", "a"); a != b || a == owner(keyed, "10.0.0.1:80", "b") {
+		t.Errorf("with keys: %q and %q", a, b)
 	}
 }
 

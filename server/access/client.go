@@ -1,8 +1,11 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
+
+	"github.com/ridge-llm/ridge/internal/background"
 )
 
 // Client is the tenant that a request is from, and what it may do.
@@ -11,6 +14,7 @@ type Client struct {
 	All     bool     // it sees what is every tenant's, and shares cached prompts with all
 	Admin   bool     // it may read what the server tells of all tenants
 	limiter *limiter // nil: no limits
+	address string   // it calls from, where there are no keys
 
 	prompt, output atomic.Int64 // tokens of this request
 }
@@ -60,9 +64,9 @@ func (c *Client) Tokens() (prompt, output int64) { return c.prompt.Load(), c.out
 // clientKey is under which a request's context has its client.
 type clientKey struct{}
 
-// With is a context that carries a client.
+// With is a context that carries a client. What is done in the background for it takes turns with that of other tenants or, without keys, addresses.
 func With(ctx context.Context, c *Client) context.Context {
-	return context.WithValue(ctx, clientKey{}, c)
+	return context.WithValue(background.WithOwner(ctx, cmp.Or(c.Tenant, c.address)), clientKey{}, c)
 }
 
 // From is the client that a context carries. A context without one is of a client that sees nothing stored.

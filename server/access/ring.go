@@ -3,6 +3,7 @@ package access
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -56,7 +57,12 @@ func (r *Ring) Needed() bool { return len(r.table.Load().keys) > 0 }
 func (r *Ring) Client(q *http.Request) (c *Client, ok bool) {
 	t := r.table.Load()
 	if len(t.keys) == 0 {
-		return r.Anyone(), true
+		c := r.Anyone()
+		c.address = q.RemoteAddr
+		if host, _, err := net.SplitHostPort(q.RemoteAddr); err == nil {
+			c.address = host
+		}
+		return c, true
 	}
 	digest := sha256.Sum256([]byte(shownKey(q.Header)))
 	found := -1

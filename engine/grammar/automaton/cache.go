@@ -1,11 +1,13 @@
 package automaton
 
 import (
+	"cmp"
 	"container/list"
 	std "context" // the package has a type of that name
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 
@@ -18,7 +20,7 @@ import (
 type Cache struct {
 	vocab *Vocabulary
 	limit int // bytes of all automata together
-	queue *fairQueue
+	queue *background.Queue
 	work  int // units of a syntax.Meter that compiling one grammar may take
 
 	mu     sync.Mutex
@@ -51,12 +53,24 @@ func (o *cached) bytes() int {
 // NewCache makes a cache that keeps about so many bytes of automata, and one automaton whatever its size.
 func NewCache(v *Vocabulary, limit int) *Cache {
 	// At most half of the processors compile: the rest is for running requests.
-	return &Cache{vocab: v, limit: limit, queue: newFairQueue(max(1, runtime.GOMAXPROCS(0)/2)), work: syntax.MaxMeterWork, index: map[[sha256.Size]byte]*list.Element{}}
+	return &Cache{vocab: v, limit: limit, queue: newQueue(max(1, runtime.GOMAXPROCS(0)/2)), work: syntax.MaxMeterWork, index: map[[sha256.Size]byte]*list.Element{}}
 }
+
+// BusyError refuses to compile: an owner has too many grammars waiting.
+type BusyError struct{ Waiting int }
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("grammar: %d grammars wait to be compiled, the most there may be; try again", e.Waiting)
+}
+
+// maxWaiting is how many grammars of one owner may wait to be compiled.
+const maxWaiting = 64
+
+func newQueue(n int) *background.Queue { return background.NewQueue(n, maxWaiting) }
 
 // Get returns the automaton of a source, which read makes a grammar of. Concurrent calls for one source share one
 // compilation, which ends early when all of them have gone. The source has to tell what read does: the text and all options. Owners do not
-// share: the time of a call does not tell what another has had compiled. What is wrong with a source is kept as well.
+// share: the time of a call does not tell what another has had compiled. They have their turns to compile; those of calls without one go by background.Owner. What is wrong with a source is kept as well.
 func (c *Cache) Get(ctx std.Context, owner, source string, read func(*syntax.Meter) (*syntax.Grammar, error)) (*Automaton, error) {
 	key := sha256.Sum256(append(binary.AppendUvarint(nil, uint64(len(owner))), owner+source...))
 	c.mu.Lock()
@@ -119,17 +133,21 @@ func (c *Cache) fill(ctx std.Context, owner string, e *list.Element, read func(*
 
 // compile makes an automaton and has it work out beforehand what takes long, which would else be for the engine to do.
 func (c *Cache) compile(ctx std.Context, owner string, read func(*syntax.Meter) (*syntax.Grammar, error)) (a *Automaton, err error) {
-	if err := c.queue.acquire(ctx, owner); err != nil {
+	owner = cmp.Or(owner, background.Owner(ctx))
+	err = c.queue.Acquire(ctx, owner)
+	if full := (*background.FullError)(nil); errors.As(err, &full) {
+		return nil, &BusyError{full.Waiting}
+	} else if err != nil {
 		return nil, err
 	}
 	held := true
 	defer func() {
 		if held {
-			c.queue.release()
+			c.queue.Release()
 		}
 	}()
 	meter := syntax.NewMeter(c.work, func() (err error) {
-		held, err = c.queue.yield(ctx, owner)
+		held, err = c.queue.Yield(ctx, owner)
 		return err
 	})
 	background.Run(func() { a, err = c.prepare(read, meter) })

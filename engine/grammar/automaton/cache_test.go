@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/ridge-llm/ridge/engine/grammar/regex"
 	"github.com/ridge-llm/ridge/engine/grammar/syntax"
@@ -80,7 +81,7 @@ func endless(begun chan<- struct{}) func(*syntax.Meter) (*syntax.Grammar, error)
 // TestCompilingStops: compiling ends when the calls that wait for it have gone, and when it has taken what it may.
 func TestCompilingStops(t *testing.T) {
 	c := NewCache(newByteVocabulary(t), 1<<20)
-	c.queue, c.work = newFairQueue(1), math.MaxInt
+	c.queue, c.work = newQueue(1), math.MaxInt
 	ctx, leave := std.WithCancel(t.Context())
 	begun, ended := make(chan struct{}), make(chan error)
 	read := endless(begun)
@@ -116,39 +117,40 @@ func TestCompilingStops(t *testing.T) {
 	}
 }
 
-// TestFairQueue: owners have slots in round robin, however much one wants compiled, and no owner's queue grows without bound.
-func TestFairQueue(t *testing.T) {
-	s := newFairQueue(1)
-	if err := s.acquire(t.Context(), "hostile"); err != nil {
-		t.Fatal(err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for range maxWaiting {
-		s.queue("hostile")
-	}
-	s.mu.Unlock()
-	var busy *BusyError
-	if err := s.acquire(t.Context(), "hostile"); !errors.As(err, &busy) {
-		t.Errorf("one more: %v", err)
-	}
-	s.mu.Lock()
-	first, second := s.queue("other"), s.queue("other")
-	if s.next(); !isClosed(first.begin) {
-		t.Error("another owner has to wait for more than the slot in use")
-	}
-	if s.next(); isClosed(second.begin) {
-		t.Error("the other owner has two slots, one after the other")
-	}
-	if s.next(); !isClosed(second.begin) {
-		t.Error("the other owner's second slot does not come after one of the first's")
-	}
+// TestBusy: an owner that has too many grammars waiting is told so, and another is not.
+func TestBusy(t *testing.T) {
+	c := NewCache(newByteVocabulary(t), 1<<20)
+	c.queue = newQueue(1)
+	synctest.Test(t, func(t *testing.T) {
+		if err := c.queue.Acquire(t.Context(), "hostile"); err != nil {
+			t.Fatal(err)
+		}
+		read := func(*syntax.Meter) (*syntax.Grammar, error) { return regex.Parse("[a-z]+") }
+		var waiting sync.WaitGroup
+		ctx, stop := std.WithCancel(t.Context())
+		for i := range maxWaiting {
+			waiting.Go(func() { _, _ = c.Get(ctx, "hostile", strconv.Itoa(i), read) })
+		}
+		synctest.Wait()
+		var busy *BusyError
+		if _, err := c.Get(ctx, "hostile", "one more", read); !errors.As(err, &busy) || busy.Waiting != maxWaiting {
+			t.Errorf("one more: %v", err)
+		}
+		waiting.Go(func() {
+			if _, err := c.Get(ctx, "other", "x", read); !errors.Is(err, std.Canceled) {
+				t.Errorf("another owner's: %v", err)
+			}
+		})
+		synctest.Wait()
+		stop()
+		waiting.Wait()
+	})
 }
 
 // TestLongCompilationGivesWay: beside grammars that would be compiled for ever, another's is compiled.
 func TestLongCompilationGivesWay(t *testing.T) {
 	c := NewCache(newByteVocabulary(t), 1<<20)
-	c.queue, c.work = newFairQueue(1), math.MaxInt
+	c.queue, c.work = newQueue(1), math.MaxInt
 	ctx, stop := std.WithCancel(t.Context())
 	var hostile sync.WaitGroup
 	for i := range 8 {
