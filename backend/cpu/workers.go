@@ -18,6 +18,8 @@ type workers struct {
 
 // worker is the state of one thread.
 type worker struct {
+	_ [64]byte // a cache line between two workers' fields, which each writes all the time
+
 	id, n   int // its number, and how many there are
 	pool    *threads.Pool
 	scratch *gemm.Scratch
@@ -32,6 +34,8 @@ type worker struct {
 	packed     rowRange     // rows of the current matrix that it has packed, and not released in the file
 
 	block, blocks int // which row block it is at, of how many, see row_blocks.go
+
+	_ [64]byte
 }
 
 func newWorkers(tier gemm.Tier, n int, t threads.Topology) *workers {

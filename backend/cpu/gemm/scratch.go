@@ -20,6 +20,8 @@ const (
 
 // Scratch is the working memory of one goroutine's Mul: about 650 KiB, whatever the matrices.
 type Scratch struct {
+	_ cacheLine // the goroutine writes prefetch all the time: no other's Scratch may lie in a cache line with it
+
 	bPanel      []byte    // codes as U8, [kc/4][NR][4], or float words, [kcWords][NR]
 	rows        []byte    // float weights before they are interleaved, [NR][kcWords] words
 	scales      []float32 // [blocks][NR], or [blocks][2][NR]
@@ -30,7 +32,12 @@ type Scratch struct {
 	sums        []float32 // [streamRows][NR]: results of a batch, see mulBatch
 
 	prefetch prefetcher
+
+	_ cacheLine
 }
+
+// cacheLine is as many bytes as processors exchange at a time.
+type cacheLine [64]byte
 
 // NewScratch allocates.
 func NewScratch() *Scratch {
