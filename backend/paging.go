@@ -91,12 +91,11 @@ func (p *Paging) of(i, pages, times int) int {
 // minStates is one for a sequence, and one for it to go on in while the other is kept.
 const minStates = 2
 
-// statesPart is the part of the main group's memory that states may take beyond what sequences need: with a third, a quarter of all, agents' conversations
-// find 0.97 times as many tokens or more as with attention alone (engine/kv, TestAgents), from 3 GB to 12 GB; half is too much where memory is short.
+// statesPart is the part of the main group's memory that states may take beyond what sequences need where kept ones cannot be stored in its pages, since it has a window.
 const statesPart = 3
 
-// statesOf is how many states a recurrent group gets: one for each sequence, and more to keep with the ends of texts, but no more than fit
-// in the memory that the main group has. Sequences beyond that wait.
+// statesOf is how many states a recurrent group gets: one for each sequence, and as many for those that were just left, but no more than fit
+// in the memory that the main group has. Sequences beyond that wait. Kept states are stored in pages of the main group (engine/kv).
 func (p *Paging) statesOf(i, pages, times int) int {
 	if p.states > 0 {
 		return p.states
@@ -105,7 +104,7 @@ func (p *Paging) statesOf(i, pages, times int) int {
 	size := p.groups[i].PageBytes(p.shape.PageSize)
 	if main := p.groups[p.main].PageBytes(p.shape.PageSize); main > 0 && size > 0 {
 		fit := int(int64(pages) * main / size)
-		if times > 1 {
+		if times > 1 && p.groups[p.main].Window > 0 {
 			most = max(most, min(pages+1, fit/statesPart))
 		}
 		most = min(most, fit)

@@ -137,6 +137,31 @@ func (x *Group) CopyPage(group int, from, to int32) error {
 	return x.all(func(p *Program) error { return p.CopyPage(group, from, to) })
 }
 
+// StatePages implements Runner: what suffices on each device.
+func (x *Group) StatePages(state, into int) (n int) {
+	for _, p := range x.programs {
+		if p.PageBytes(state) == 0 {
+			continue // a stage without recurrent layers
+		}
+		each := p.StatePages(state, into)
+		if each == 0 {
+			return 0
+		}
+		n = max(n, each)
+	}
+	return n
+}
+
+// StoreState implements Runner.
+func (x *Group) StoreState(state int, from int32, into int, pages []int32) error {
+	return x.all(func(p *Program) error { return p.StoreState(state, from, into, pages) })
+}
+
+// FetchState implements Runner.
+func (x *Group) FetchState(state int, to int32, into int, pages []int32) error {
+	return x.all(func(p *Program) error { return p.FetchState(state, to, into, pages) })
+}
+
 // SwapOut implements Runner.
 func (x *Group) SwapOut(group int, from, to []int32) error {
 	return x.all(func(p *Program) error { return p.SwapOut(group, from, to) })

@@ -21,6 +21,11 @@ type Runner interface {
 	RunBody(b *backend.Batch) error
 	// CopyPage copies a page in every cache of a group, in order with the steps; SwapOut and SwapIn move pages to host memory and back.
 	CopyPage(group int, from, to int32) error
+	// StatePages is how many pages of one cache group a state of another takes on every device; 0: it cannot be kept there. StoreState copies a state to such pages,
+	// and FetchState one back, in order with the steps.
+	StatePages(state, into int) int
+	StoreState(state int, from int32, into int, pages []int32) error
+	FetchState(state int, to int32, into int, pages []int32) error
 	SwapOut(group int, from, to []int32) error
 	SwapIn(group int, from, to []int32) error
 

@@ -53,6 +53,9 @@ func (l *loop) init(prog compile.Runner, o Options, in *inbox, h *history) (err 
 		}
 	}
 	settings.Price, settings.Usual = asked(l.meter.times.Price), asked(l.meter.times.Usual)
+	l.pages.SetPrice(func(from, to int) float64 {
+		return computing(from, to, settings.MaxBatchedTokens, l.meter.times.Estimate)
+	})
 	if l.pages.host != nil {
 		settings.SwapPrice = func(r *sched.Request) (recompute, swap float64) {
 			return l.pages.swapPrice(l.queue.byID[r.ID], settings.MaxBatchedTokens, settings.Price)

@@ -41,7 +41,7 @@ func newPages(prog compile.Runner, o Options) (pages, error) {
 	for _, g := range prog.Groups() {
 		p.recurrent = append(p.recurrent, g.Recurrent)
 	}
-	if p.Manager, p.main, err = newManager(prog.Groups(), prog.Limits(), index); err != nil {
+	if p.Manager, p.main, err = newManager(prog.Groups(), prog.Limits(), statePages(prog), index); err != nil {
 		return pages{}, err
 	}
 	p.host, err = newHost(prog.Groups(), prog.Limits())
@@ -70,7 +70,16 @@ func (p *pages) take(r *request, n int) (ok bool) {
 // copyPages has the device make the copies of pages that are due.
 func (p *pages) copyPages() error {
 	for _, c := range p.copies {
-		if err := p.prog.CopyPage(c.Group, c.From, c.To); err != nil {
+		var err error
+		switch {
+		case c.Pages == nil:
+			err = p.prog.CopyPage(c.Group, c.From, c.To)
+		case c.To < 0:
+			err = p.prog.StoreState(c.Group, c.From, c.Store, c.Pages)
+		default:
+			err = p.prog.FetchState(c.Group, c.To, c.Store, c.Pages)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -115,9 +124,10 @@ func (p *pages) count(s *Stats) {
 	s.Queried, s.Found, s.Stranded, s.Evicted = counts.Queried, counts.Found, counts.Stranded, counts.Evicted
 	for i, total := range p.Total() {
 		if i < p.Groups() && p.Recurrent(i) {
-			s.States, s.StatesKept = s.States+total, s.StatesKept+p.Idle()[i]
+			s.States = s.States + total
 		}
 	}
+	s.StatesKept, s.StatesStored = p.Kept()
 	s.Preemptions = p.preemptions
 	s.Swaps, s.SwappedOut, s.SwappedIn = p.swaps, p.out, p.in
 	if p.host != nil {
@@ -164,8 +174,8 @@ func (c cache) Match(r *sched.Request) (tokens, idle int) {
 
 // newManager is the account of the pages of a program's cache groups, and which of them is the main one: the group that keeps all
 // tokens or, where all have windows, that with the longest.
-func newManager(groups []graph.CacheGroup, lim backend.Limits, index func(nodes, pageSize int) kv.Index) (m *kv.Manager, main int, err error) {
-	o := kv.Options{PageSize: lim.PageSize, Index: index}
+func newManager(groups []graph.CacheGroup, lim backend.Limits, statePages int, index func(nodes, pageSize int) kv.Index) (m *kv.Manager, main int, err error) {
+	o := kv.Options{PageSize: lim.PageSize, Index: index, StatePages: statePages}
 	for i, g := range groups {
 		o.Groups = append(o.Groups, kv.Group{Pages: lim.GroupPages(i), Window: g.Window, Recurrent: g.Recurrent})
 	}
@@ -177,6 +187,16 @@ func newManager(groups []graph.CacheGroup, lim backend.Limits, index func(nodes,
 	}
 	m, err = kv.New(o)
 	return m, main, err
+}
+
+// statePages is how many pages of the group that keeps all tokens a program's state takes; 0: there are no states, or no such group.
+func statePages(prog compile.Runner) int {
+	groups := prog.Groups()
+	main := graph.MainGroup(groups)
+	if state := slices.IndexFunc(groups, func(g graph.CacheGroup) bool { return g.Recurrent }); state >= 0 && !groups[main].Recurrent && groups[main].Window == 0 {
+		return prog.StatePages(state, main)
+	}
+	return 0
 }
 
 // enough refuses a group that could run out of pages while the main group has some left. What a sequence holds in it is part of what

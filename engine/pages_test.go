@@ -21,11 +21,11 @@ func TestWindowNeverRunsOut(t *testing.T) {
 		shape := graph.CacheShape{Seqs: lim.Seqs, Tokens: lim.SeqPages * lim.PageSize, StepTokens: lim.Tokens, PageSize: lim.PageSize}
 		need := min(lim.Pages, groups[0].StepPages(shape))
 		lim.Groups = []backend.GroupLimits{{Window: groups[0].Window, Pages: need - 1}, {Pages: lim.Pages}}
-		if _, _, err := newManager(groups, lim, kv.Radix); err == nil {
+		if _, _, err := newManager(groups, lim, 0, kv.Radix); err == nil {
 			t.Fatalf("%d pages of a window were taken, and %d are needed", need-1, need)
 		}
 		lim.Groups[0].Pages = need
-		m, main, err := newManager(groups, lim, kv.Radix)
+		m, main, err := newManager(groups, lim, 0, kv.Radix)
 		if err != nil || main != 1 {
 			t.Fatal(main, err)
 		}

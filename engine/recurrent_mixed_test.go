@@ -27,7 +27,7 @@ func TestRecurrentMixed(t *testing.T) {
 	for _, s := range []struct {
 		dir string
 		how keep
-	}{{"../internal/check/testdata/kimi-linear", tightly}, {"../internal/check/testdata/kimi-linear", swapped}, {shared + "qwen3.5", tightly}, {shared + "falcon-h1", swapped}} {
+	}{{"../internal/check/testdata/kimi-linear", tightly}, {"../internal/check/testdata/kimi-linear", swapped}, {shared + "qwen3.5", tightly}, {shared + "falcon-h1", swapped}, {shared + "qwen3.5", windows}, {"../internal/check/testdata/kimi-linear", windows}} {
 		t.Run(fmt.Sprintf("%s/%d", filepath.Base(s.dir), s.how), func(t *testing.T) {
 			if _, err := os.Stat(s.dir); err != nil {
 				t.Skip("the reference models are not here:", err)
@@ -91,6 +91,9 @@ func mixedStates(t *testing.T, dir string, how keep, interleavings int) {
 		}
 	}
 	e.publish()
+	if s := e.pages.Stats(); how == windows && (s.Stored == 0 || s.Fetched == 0) {
+		t.Errorf("no state was stored in pages, or none went on from there: %+v", s)
+	}
 	if s := e.Stats(); s.Found == 0 || how == tightly && s.Preemptions == 0 || how == swapped && s.Swaps == 0 {
 		t.Errorf("nothing was found, or nothing preempted: %+v", s)
 	}

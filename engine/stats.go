@@ -19,8 +19,9 @@ type Stats struct {
 	PagesUsed int // by running requests
 	PagesIdle int // kept only because their tokens may be asked for again
 
-	States     int // of recurrent layers: sequences' and kept ones
-	StatesKept int // of them, kept only because what follows may be asked for
+	States       int // of recurrent layers: sequences' and kept ones
+	StatesKept   int // after beginnings of texts that may be asked for again
+	StatesStored int // of those, in pages of the cache
 
 	Queried     int64 // prompt tokens that were looked for in the cache
 	Found       int64 // of them, found

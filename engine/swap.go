@@ -32,15 +32,19 @@ const SwapLag = 50 * time.Microsecond
 func (p *pages) swapPrice(r *request, stepTokens int, price func(sched.Shape) float64) (recompute, swap float64) {
 	swap = 2e6 * (SwapLag.Seconds() + p.moved(&r.seq)*p.swapPage.Seconds())
 	own := min(p.Returns(&r.seq)[p.main]*p.PageSize(), r.sched.Computed)
-	if own == 0 {
-		return 0, swap
+	return computing(r.sched.Computed-own, r.sched.Computed, stepTokens, price), swap
+}
+
+// computing is what it costs to compute a text's tokens [from, to) in steps of their own, of so many tokens at most, of which the one in the middle is the average:
+// what attention takes grows evenly.
+func computing(from, to, stepTokens int, price func(sched.Shape) float64) float64 {
+	if from >= to {
+		return 0
 	}
-	// In steps of its own, of which the one in the middle is the average: what attention takes grows evenly.
-	steps := (own + stepTokens - 1) / stepTokens
-	n := (own + steps - 1) / steps
-	before := r.sched.Computed - own + (own-n)/2
-	shape := sched.Shape{Tokens: n, Rows: before + n, Pairs: n*before + n*(n+1)/2}
-	return float64(steps) * price(shape), swap
+	steps := (to - from + stepTokens - 1) / stepTokens
+	n := (to - from + steps - 1) / steps
+	before := from + (to-from-n)/2
+	return float64(steps) * price(sched.Shape{Tokens: n, Rows: before + n, Pairs: n*before + n*(n+1)/2})
 }
 
 // preempt takes the pages of the requests that the schedule chose for it, those to be swapped out after copying them.

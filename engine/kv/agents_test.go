@@ -49,8 +49,8 @@ func agents(conversations, turns int) (all []turn) {
 	return all
 }
 
-// serve runs the requests, so many at once, and gives the tokens that were found.
-func serve(t *testing.T, m *Manager, all []turn, chunk, atOnce int) int64 {
+// serve runs the requests, so many at once, and gives the tokens that were found and what computing the others of their prompts takes by a price.
+func serve(t *testing.T, m *Manager, all []turn, chunk, atOnce int, price func(from, to int) float64) (found int64, waited float64) {
 	t.Helper()
 	type running struct {
 		Seq
@@ -94,7 +94,8 @@ func serve(t *testing.T, m *Manager, all []turn, chunk, atOnce int) int64 {
 				break
 			}
 			all = all[1:]
-			m.Open(&r.Seq, Salt{}, r.prompt[:len(r.prompt)-r.answer])
+			prompt := len(r.prompt) - r.answer
+			waited += price(m.Open(&r.Seq, Salt{}, r.prompt[:prompt]), prompt)
 			active = append(active, r)
 		}
 		still := active[:0]
@@ -107,7 +108,15 @@ func serve(t *testing.T, m *Manager, all []turn, chunk, atOnce int) int64 {
 		}
 		active = still
 	}
-	return m.Stats().Found
+	return m.Stats().Found, waited
+}
+
+// seconds is the price of a prompt's tokens on a GPU of 400 TFLOP/s with 1.2 GFLOP for a token and in so many layers of attention 8 heads of 256.
+func seconds(layers float64) func(from, to int) float64 {
+	return func(from, to int) float64 {
+		a, b := float64(from), float64(to)
+		return ((b-a)*1.2e9 + (b*b-a*a)/2*layers*4*8*256) / 400e12
+	}
 }
 
 // TestAgents: with the same memory, a hybrid finds at least 95 % of the tokens in its prefix cache that a model with attention alone finds. The
@@ -125,18 +134,22 @@ func TestAgents(t *testing.T) {
 			asked += len(r.prompt) - r.answer
 		}
 		for _, memory := range []int{3 << 30, 6 << 30, 12 << 30} {
-			run := func(groups ...Group) int64 {
-				m, err := New(Options{PageSize: 16, Groups: groups, Index: Radix})
+			run := func(states int, price func(from, to int) float64, groups ...Group) (int64, float64) {
+				m, err := New(Options{PageSize: 16, Groups: groups, Index: Radix, StatePages: states, Price: price})
 				if err != nil {
 					t.Fatal(err)
 				}
-				return serve(t, m, all, chunk, atOnce)
+				return serve(t, m, all, chunk, atOnce, price)
 			}
-			states := memory / 4 / state // as backend.Paging has it
-			hybrid := run(Group{Pages: (memory - states*state) / page}, Group{Pages: states, Recurrent: true})
-			pure := run(Group{Pages: memory / attention})
-			t.Logf("%d conversations, %d GB: of %d tokens attention alone found %.3f, a hybrid with %d states %.3f", conversations, memory>>30, asked,
-				float64(pure)/float64(asked), states, float64(hybrid)/float64(asked))
+			states := 2 * (atOnce + 1) // as backend.Paging has it
+			hybrid, hybridSeconds := run((state+page-1)/page, seconds(6), Group{Pages: (memory - states*state) / page}, Group{Pages: states, Recurrent: true})
+			pure, pureSeconds := run(0, seconds(24), Group{Pages: memory / attention})
+			t.Logf("%d conversations, %d GB: computing what was not found takes %.1f s, with attention alone %.1f", conversations, memory>>30, hybridSeconds, pureSeconds)
+			t.Logf("%d conversations, %d GB: of %d tokens attention alone found %.3f, a hybrid %.3f", conversations, memory>>30, asked,
+				float64(pure)/float64(asked), float64(hybrid)/float64(asked))
+			if hybridSeconds > 1.2*pureSeconds {
+				t.Errorf("%d conversations, %d GB: computing what the hybrid did not find takes %.1f s, and with attention alone %.1f", conversations, memory>>30, hybridSeconds, pureSeconds)
+			}
 			if float64(hybrid) < 0.95*float64(pure) {
 				t.Errorf("%d conversations, %d GB: the hybrid found %d tokens, and attention alone %d", conversations, memory>>30, hybrid, pure)
 			}
@@ -173,7 +186,7 @@ func TestParts(t *testing.T) {
 	m.Open(&first, Salt{}, a)
 	compute(&first, a, 160, 320, 352, 390)
 	m.Free(&first)
-	if kept := m.Idle()[1]; kept != 1 {
+	if kept, _ := m.Kept(); kept != 1 {
 		t.Errorf("%d states are kept of a text computed in four steps, and the newest is wanted", kept)
 	}
 	b := append(a[:200:200], text(0, 200, 2000)...)
@@ -190,7 +203,7 @@ func TestParts(t *testing.T) {
 	}
 	compute(&third, c, 208, 384)
 	m.Free(&third)
-	if kept := m.Idle()[1]; kept != 4 { // where they part, and three ends
+	if kept, _ := m.Kept(); kept != 4 { // where they part, and three ends
 		t.Errorf("%d states are kept, and 4 are wanted", kept)
 	}
 }

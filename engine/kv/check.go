@@ -83,10 +83,16 @@ func (m *Manager) checkSeq(s *Seq) error {
 // checkState holds a sequence's state to its length: it has one if it has tokens, and a snapshot is of just those.
 func (m *Manager) checkState(s *Seq, group int) error {
 	g, pages := &m.groups[group], s.tables[group].pages
+	if s.stored > 0 {
+		if node := m.states.slots[s.stored-1].node; len(pages) > 0 || node == none || m.snapshotAt(s, s.length) != node {
+			return fmt.Errorf("it is to go on from the stored state of node %d, which is not that of its %d tokens, and has %d states", node, s.length, len(pages))
+		}
+		return nil
+	}
 	if len(pages) != min(s.length, 1) {
 		return fmt.Errorf("%d states of group %d for %d tokens", len(pages), group, s.length)
 	}
-	if len(pages) == 1 && g.node[pages[0]] != none && m.snapshotAt(s, group, s.length) != pages[0] {
+	if len(pages) == 1 && g.node[pages[0]] != none && m.snapshotAt(s, s.length) != g.node[pages[0]] {
 		return fmt.Errorf("its state of group %d is a snapshot of other tokens than its %d", group, s.length)
 	}
 	return nil
@@ -109,7 +115,7 @@ func (m *Manager) checkGroup(i int, seqs []*Seq) error {
 		}
 		free[page] = true
 	}
-	idle := 0
+	idle := m.checkStored(i, free)
 	for page, n := range held {
 		node := g.node[page]
 		attached := node != none
@@ -144,6 +150,25 @@ func (m *Manager) checkGroup(i int, seqs []*Seq) error {
 		}
 	}
 	return nil
+}
+
+// checkStored marks a group's pages that states are stored in as not to be free, and counts those that can be given out.
+func (m *Manager) checkStored(group int, free []bool) (idle int) {
+	x := &m.states
+	if x.store != group {
+		return 0
+	}
+	for _, s := range x.slots {
+		for _, page := range s.pages {
+			if s.node != none {
+				free[page] = true // as a free page it is not held, and attached to no node
+			}
+		}
+		if s.node != none && s.holders == 0 {
+			idle += x.each
+		}
+	}
+	return idle
 }
 
 // page is the tokens of a node.

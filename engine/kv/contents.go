@@ -45,6 +45,9 @@ func (c *contents) set(node, before int32, salt uint64, tokens []int32) {
 	c.before[node], c.salt[node] = before, salt
 }
 
+// Before implements Index.
+func (c *contents) Before(node int32) int32 { return c.before[node] }
+
 // holds reports whether node holds tokens after the node before. It is asked after every look-up by hash.
 func (c *contents) holds(node, before int32, salt uint64, tokens []int32) bool {
 	at := int(node) * c.pageSize

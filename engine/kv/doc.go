@@ -18,12 +18,15 @@
 // three: Radix, HashBlocks and None.
 //
 // In groups that keep all tokens, the least recently released texts are evicted first, from their ends (leaf-first LRU), with their
-// nodes. In a group with a window it is the least recently released page, wherever in a text it is.
+// nodes. In a group with a window it is the least recently released page, wherever in a text it is. Where there are states, these decide, by what they are worth: see below.
 //
 // In a recurrent group a page is a state. A sequence goes on in its own; Snapshot attaches it to the node that the sequence ends
 // with, and the next Append continues in a copy. A sequence that takes over a prefix starts from a copy of the snapshot there. The state of
 // a new sequence is not cleared: a layer that computes the first token starts from zero. Of a sequence's own snapshots the newest is kept, and those
-// that others went on from; Parts says where one is missing that others would share.
+// that others went on from; Parts says where one is missing that others would share. Kept states and pages share one memory: a state whose page is wanted is
+// stored in pages of the group that keeps all tokens, and fetched from there by the Append of the sequence that goes on from it. When pages run out, ends of texts
+// behind their last state go first, which nobody can go on from, and then the state that is worth least, with the pages that lead to it alone: what computing its tokens
+// from the last state before it takes (Options.Price), for each page, divided by the requests since it was of use.
 //
 // In a step, the engine does this for each request that is scheduled, in that order:
 //

@@ -32,7 +32,7 @@ func Example() {
 	var second kv.Seq // a second answer to the first prompt
 	m.Fork(&second, &seqs[0])
 	copies, _ = m.Append(&second, 1, copies)
-	fmt.Println("fork", m.Table(nil, &second, 0), "copies", copies)
+	fmt.Println("fork", m.Table(nil, &second, 0), "copy", copies[0].From, "to", copies[0].To)
 
 	for _, seq := range []*kv.Seq{&seqs[0], &seqs[1], &second} {
 		m.Free(seq)
@@ -41,6 +41,6 @@ func Example() {
 	// Output:
 	// cached 0 table [0 1 2] slots [0 1 2 3 4 5 6 7 8]
 	// cached 8 table [0 1 3] slots [12 13]
-	// fork [0 1 4] copies [{0 2 4}]
+	// fork [0 1 4] copy 2 to 4
 	// available 8 of 8 idle 2
 }

@@ -9,7 +9,6 @@ type group struct {
 	holders []int32 // per page: how many sequences hold it
 	node    []int32 // per page: the node that it is attached to, or none
 	page    []int32 // per node: the page attached to it, or none
-	used    []bool  // per page of a recurrent group: a sequence has gone on from the state in it
 	free    []int32 // the last is given out next
 	idle    int     // pages
 	recent  recency // idle pages by their release, if they are evicted by themselves; else the index keeps the order
@@ -23,7 +22,6 @@ func newGroup(o Group, nodes int) group {
 		holders: make([]int32, o.Pages),
 		node:    filled(o.Pages, none),
 		page:    filled(nodes, none),
-		used:    make([]bool, o.Pages),
 		free:    make([]int32, o.Pages),
 	}
 	for i := range g.free {
@@ -43,15 +41,20 @@ func (m *Manager) take(i int) int32 {
 	case n > 0:
 		page = g.free[n-1]
 		g.free = g.free[:n-1]
+	case g.state:
+		page = m.vacate()
+		m.stats.Evicted++
 	case g.lru:
 		page = g.detachOldest()
 		m.stats.Evicted++
 	default:
-		m.evictNode()
+		if !m.room(none) {
+			panic("kv: a page was asked for, and none is free or idle")
+		}
 		m.stats.Evicted++
 		return m.take(i)
 	}
-	g.holders[page], g.used[page] = 1, false
+	g.holders[page] = 1
 	return page
 }
 

@@ -43,14 +43,16 @@ func (x *hashBlocks) Insert(before int32, salt uint64, tokens []int32, node int3
 func (x *hashBlocks) Hold(node int32)    { x.idle.remove(node) }
 func (x *hashBlocks) Release(node int32) { x.idle.put(node) }
 
-func (x *hashBlocks) Evict() int32 {
-	node := x.idle.oldest()
+func (x *hashBlocks) Oldest() int32 { return x.idle.oldest() }
+
+func (x *hashBlocks) After(node int32) bool { return x.after[node] > 0 }
+
+func (x *hashBlocks) Evict(node int32) {
 	x.idle.remove(node)
 	x.unfile(node)
 	if before := x.before[node]; before != none {
 		x.after[before]--
 	}
-	return node
 }
 
 func (x *hashBlocks) Check(indexed []bool, holders []int32) error {

@@ -11,8 +11,12 @@ type Index interface {
 	// Hold says that a node of the index that was idle has a holder again, and Release that it is idle now.
 	Hold(node int32)
 	Release(node int32)
-	// Evict removes and returns an idle node with none after it, the one that was released first. There must be one.
-	Evict() int32
+	// Oldest is an idle node with none after it, the one that was released first. There must be one. Evict removes such a node, whichever it is.
+	Oldest() int32
+	Evict(node int32)
+	// Before is the node before a node, or none, and After reports whether there are nodes after it.
+	Before(node int32) int32
+	After(node int32) bool
 	// Check returns what is wrong with the index, given which nodes it should have and which of them are held.
 	Check(indexed []bool, holders []int32) error
 }
@@ -26,5 +30,8 @@ func (noIndex) Find(int32, uint64, []int32) int32         { return none }
 func (noIndex) Insert(int32, uint64, []int32, int32) bool { return false }
 func (noIndex) Hold(int32)                                {}
 func (noIndex) Release(int32)                             {}
-func (noIndex) Evict() int32                              { panic("kv: the empty index was asked for a node") }
+func (noIndex) Oldest() int32                             { panic("kv: the empty index was asked for a node") }
+func (noIndex) Evict(int32)                               { panic("kv: the empty index was asked for a node") }
+func (noIndex) Before(int32) int32                        { return none }
+func (noIndex) After(int32) bool                          { return false }
 func (noIndex) Check([]bool, []int32) error               { return nil }

@@ -2,6 +2,7 @@ package kv
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -166,7 +167,7 @@ func TestForkCopiesOnWrite(t *testing.T) {
 		t.Fatalf("the fork needs %v pages of %v", p.Need(&child, 1), p.Available())
 	}
 	copies, _ := p.Append(&child, 1, nil)
-	if want := []Copy{{From: 1, To: 2}}; !slices.Equal(copies, want) {
+	if want := []Copy{{From: 1, To: 2}}; !reflect.DeepEqual(copies, want) {
 		t.Errorf("copies %v, want %v", copies, want)
 	}
 	if copies, _ = p.Append(&parent, 1, nil); len(copies) != 0 {

@@ -37,6 +37,10 @@ type Options struct {
 	PageSize int // tokens in a page
 	Groups   []Group
 	Index    func(nodes, pageSize int) Index // Radix, HashBlocks or None
+	// StatePages is how many pages of the group that keeps all tokens a state of the recurrent group takes when it is kept there; 0: it is kept in the recurrent group.
+	StatePages int
+	// Price is what computing a text's tokens [from, to) takes, in any unit, by which it is decided what is kept; nil: their number. See SetPrice.
+	Price func(from, to int) float64
 	// Slack is how many tokens a caller may take back with Truncate: groups with a window keep as many tokens more.
 	Slack int
 }
@@ -49,7 +53,9 @@ type Manager struct {
 	windowed bool // a group has a window
 
 	recurrent bool // a group keeps states
+	states    states
 	groups    []group
+	copies    []Copy // of the Append under way
 	nodes     nodes
 	index     Index
 	found     []int32 // nodes of the beginning that is being looked for
@@ -64,12 +70,17 @@ type Stats struct {
 	Stranded int64 // tokens that had to be computed though the index knew them: a state, or pages of a window, were gone
 
 	Evicted int64 // pages taken from the index to be used again
+
+	Stored, Fetched int64 // states moved to pages of the group that keeps all tokens, and copied back to go on from
 }
 
-// Copy asks for the contents of one page to be copied to another, in every cache of a group.
+// Copy asks for the contents of one page to be copied to another, in every cache of a group. With Pages, a state is stored in those of group Store (To is -1), or
+// fetched from there (From is -1).
 type Copy struct {
 	Group    int
 	From, To int32
+	Store    int
+	Pages    []int32
 }
 
 // New returns the account of empty caches.
@@ -77,12 +88,18 @@ func New(o Options) (*Manager, error) {
 	switch {
 	case len(o.Groups) < 1 || len(o.Groups) > MaxGroups:
 		return nil, fmt.Errorf("kv: %d cache groups; 1 to %d are possible", len(o.Groups), MaxGroups)
+	case o.StatePages < 0:
+		return nil, fmt.Errorf("kv: %d pages for a state; 0 (it is kept in its own group) or more are possible", o.StatePages)
 	case o.Slack < 0:
 		return nil, fmt.Errorf("kv: a slack of %d tokens; 0 or more is possible", o.Slack)
 	}
 	m := &Manager{pageSize: o.PageSize, slack: o.Slack}
-	full, most := math.MaxInt, 0
+	full, most, recurrent := math.MaxInt, 0, false
 	for _, g := range o.Groups {
+		if g.Recurrent && recurrent {
+			return nil, fmt.Errorf("kv: two recurrent groups; states of all layers are one")
+		}
+		recurrent = g.Recurrent || recurrent
 		if g.Pages < 1 || o.PageSize < 1 || g.Pages > math.MaxInt32/o.PageSize || g.Window < 0 || g.Recurrent && g.Window > 0 {
 			return nil, fmt.Errorf("kv: a cache of %d pages of %d tokens with a window of %d; pages and tokens must be at least 1, slots must fit 32 bits, and the window must not be negative, and 0 where layers are recurrent", g.Pages, o.PageSize, g.Window)
 		}
@@ -102,6 +119,7 @@ func New(o Options) (*Manager, error) {
 		n = min(most, math.MaxInt32)
 	}
 	m.nodes = newNodes(n)
+	m.states = newStates(o, n)
 	m.index = o.Index(n, o.PageSize)
 	for _, g := range o.Groups {
 		m.groups = append(m.groups, newGroup(g, n))
@@ -163,9 +181,12 @@ func (m *Manager) Flush() {
 	for m.nodes.idle > 0 {
 		m.evictNode()
 	}
+	if m.recurrent {
+		m.dropStates()
+	}
 	for i := range m.groups {
 		g := &m.groups[i]
-		for g.lru && g.idle > 0 {
+		for g.lru && !g.state && g.idle > 0 {
 			g.free = append(g.free, g.detachOldest())
 		}
 	}

@@ -3,6 +3,7 @@ package kv
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -46,13 +47,13 @@ var salts = []Salt{{Own: 0}, {Own: 1}, {Own: 2, Before: 0, From: 3}, {Own: 3, Be
 
 const testPageSize = 2
 
-func newMachine(t *rapid.T, groups []Group, slack int, index func(int, int) Index) *machine {
+func newMachine(t *rapid.T, groups []Group, slack, statePages int, index func(int, int) Index) *machine {
 	x := &machine{}
 	for _, side := range []struct {
 		memory *memory
 		index  func(int, int) Index
 	}{{&x.device, index}, {&x.host, None}} {
-		m, err := New(Options{PageSize: testPageSize, Groups: groups, Index: side.index, Slack: slack})
+		m, err := New(Options{PageSize: testPageSize, Groups: groups, Index: side.index, Slack: slack, StatePages: statePages})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +68,35 @@ func newMachine(t *rapid.T, groups []Group, slack int, index func(int, int) Inde
 // copyPages carries out copies as the backend would.
 func copyPages(from, to *memory, copies []Copy) {
 	for _, c := range copies {
+		if c.Pages != nil {
+			copyState(to, c)
+			continue
+		}
 		copy(to.rows[c.Group][c.To*testPageSize:][:testPageSize], from.rows[c.Group][c.From*testPageSize:][:testPageSize])
+	}
+}
+
+// copyState stores a state in all rows of the pages that it takes, or fetches it from there.
+func copyState(x *memory, c Copy) {
+	if c.To == none {
+		for _, page := range c.Pages {
+			for i := range testPageSize {
+				x.rows[c.Store][int(page)*testPageSize+i] = "state " + x.rows[c.Group][c.From*testPageSize]
+			}
+		}
+		return
+	}
+	all := map[string]bool{}
+	for _, page := range c.Pages {
+		for i := range testPageSize {
+			all[x.rows[c.Store][int(page)*testPageSize+i]] = true
+		}
+	}
+	for state := range all {
+		x.rows[c.Group][c.To*testPageSize] = strings.TrimPrefix(state, "state ")
+		if len(all) > 1 {
+			x.rows[c.Group][c.To*testPageSize] = fmt.Sprint("parts of ", all)
+		}
 	}
 }
 
@@ -139,7 +168,8 @@ func (x *machine) longest(salt Salt, tokens []int32) int {
 			g := &m.groups[i]
 			p := g.firstNeeded(n*testPageSize, testPageSize)
 			if g.state {
-				p = n - 1
+				complete = complete && m.hasState(nodes[n-1])
+				continue
 			}
 			for ; complete && p < n; p++ {
 				complete = g.page[nodes[p]] != none
@@ -216,7 +246,9 @@ func (x *machine) advance(t *rapid.T, r *request, copies []Copy, writes []write)
 		took[g] -= held[g]
 	}
 	for _, c := range copies[copied:] {
-		took[c.Group]++
+		if c.Pages == nil {
+			took[c.Group]++
+		}
 	}
 	if took != need {
 		t.Fatalf("Append took %v pages; Need said %v", took, need)
@@ -373,7 +405,7 @@ func TestManagerMachine(t *testing.T) {
 	for _, kind := range []struct {
 		name    string
 		windows []int // of each group; 0: it keeps all; -1: it is recurrent
-	}{{"full", []int{0}}, {"full and window", []int{0, 3}}, {"window first", []int{4, 0}}, {"window", []int{5}}, {"window of one", []int{1, 0}}, {"three", []int{2, 0, 7}}, {"hybrid", []int{0, -1}}, {"recurrent", []int{-1}}, {"four", []int{-1, 3, 0, -1}}} {
+	}{{"full", []int{0}}, {"full and window", []int{0, 3}}, {"window first", []int{4, 0}}, {"window", []int{5}}, {"window of one", []int{1, 0}}, {"three", []int{2, 0, 7}}, {"hybrid", []int{0, -1}}, {"recurrent", []int{-1}}, {"four", []int{-1, 3, 0, 7}}} {
 		for _, index := range indexes {
 			t.Run(kind.name+"/"+index.name, func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
@@ -382,7 +414,8 @@ func TestManagerMachine(t *testing.T) {
 						groups = append(groups, Group{Pages: rapid.IntRange(1, 24).Draw(t, "pages"), Window: max(w, 0), Recurrent: w < 0})
 					}
 					slack := rapid.IntRange(0, 3).Draw(t, "slack")
-					t.Repeat(newMachine(t, groups, slack, index.make).actions())
+					statePages := rapid.IntRange(0, 3).Draw(t, "pages of a stored state")
+					t.Repeat(newMachine(t, groups, slack, statePages, index.make).actions())
 				})
 			})
 		}

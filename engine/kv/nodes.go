@@ -6,12 +6,13 @@ package kv
 type nodes struct {
 	holders []int32 // per node: how many sequences begin with it and those before it
 	indexed []bool  // per node: the index has it
+	depth   []int32 // per node of the index: how many a text has up to it, itself included
 	free    []int32 // nodes that the index has not
 	idle    int     // nodes of the index without holders
 }
 
 func newNodes(n int) nodes {
-	x := nodes{holders: make([]int32, n), indexed: make([]bool, n), free: make([]int32, n)}
+	x := nodes{holders: make([]int32, n), indexed: make([]bool, n), depth: make([]int32, n), free: make([]int32, n)}
 	for i := range x.free {
 		x.free[i] = int32(n - 1 - i)
 	}
@@ -34,7 +35,10 @@ func (m *Manager) insert(before int32, salt uint64, tokens []int32) int32 {
 		return none
 	}
 	x.free = x.free[:last]
-	x.indexed[node], x.holders[node] = true, 1
+	x.indexed[node], x.holders[node], x.depth[node] = true, 1, 1
+	if before != none {
+		x.depth[node] += x.depth[before]
+	}
 	return node
 }
 
@@ -54,9 +58,17 @@ func (m *Manager) releaseNode(node int32) {
 	}
 }
 
-// evictNode takes the idle node that the index chooses out of it, and frees its pages. There must be one.
+// evictNode evicts the idle node that the index names. There must be one.
 func (m *Manager) evictNode() {
-	node := m.index.Evict()
+	m.evict(m.index.Oldest())
+}
+
+// evict takes an idle node without any after it out of the index, and frees its pages and its state.
+func (m *Manager) evict(node int32) {
+	if m.states.group >= 0 && m.hasState(node) {
+		m.forget(node)
+	}
+	m.index.Evict(node)
 	m.nodes.indexed[node] = false
 	m.nodes.idle--
 	m.nodes.free = append(m.nodes.free, node)

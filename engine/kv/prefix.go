@@ -6,6 +6,7 @@ package kv
 func (m *Manager) Open(s *Seq, salt Salt, tokens []int32) int {
 	m.open(s)
 	s.salt = salt
+	m.states.now++
 	m.stats.Queried += int64(len(tokens))
 	found := m.Extend(s, tokens)
 	s.stranded = len(m.found)*m.pageSize - found
@@ -40,7 +41,7 @@ func (m *Manager) Extend(s *Seq, tokens []int32) int {
 	for i := range s.tables {
 		g, t := &m.groups[i], &s.tables[i]
 		if g.state {
-			m.restore(s, i, g.page[m.found[n-1]])
+			m.restore(s, m.found[n-1])
 			continue
 		}
 		need := g.firstNeeded(s.length, m.pageSize)
@@ -78,6 +79,12 @@ func (m *Manager) Match(salt Salt, tokens []int32) (found int, idle Pages) {
 			first = max(0, n-1)
 		}
 		for _, node := range m.found[first:n] {
+			if g.state && m.states.at[node] != none {
+				if m.idleState(node) {
+					idle[m.states.store] += m.states.each
+				}
+				continue
+			}
 			if g.holders[g.page[node]] == 0 {
 				idle[i]++
 			}
@@ -112,7 +119,7 @@ func (m *Manager) find(s *Seq, salt Salt, tokens []int32) (n int) {
 				continue
 			}
 			if g.state {
-				usable = usable && g.page[last] != none
+				usable = usable && m.hasState(last)
 				continue
 			}
 			if run[i]++; g.page[last] == none {

@@ -121,10 +121,15 @@ func (x *radix) Release(node int32) {
 	x.idle.put(first)
 }
 
-func (x *radix) Evict() int32 {
-	first := x.idle.oldest()
+func (x *radix) Oldest() int32 { return x.runs[x.idle.oldest()].last }
+
+func (x *radix) After(node int32) bool {
+	return x.next[node] != none || x.runs[x.first[node]].after > 0
+}
+
+func (x *radix) Evict(node int32) {
+	first, before := x.first[node], x.before[node]
 	r := &x.runs[first]
-	node, before := r.last, x.before[r.last]
 	x.first[node] = none
 	r.length--
 	if r.length > 0 {
@@ -139,7 +144,6 @@ func (x *radix) Evict() int32 {
 	if r.held == r.length {
 		x.idle.remove(first)
 	}
-	return node
 }
 
 func (x *radix) Check(indexed []bool, holders []int32) error {

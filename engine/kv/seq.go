@@ -11,6 +11,8 @@ type Seq struct {
 	newest  int // pages before its newest snapshot, which the next one takes the place of; 0: none does
 	parts   int // see Parts
 
+	stored int32 // 1 + the slot of the stored state that the next Append fetches; 0: there is none
+
 	stranded int // see Stranded
 }
 
@@ -101,7 +103,7 @@ func (m *Manager) tailShared(s *Seq, group int) bool {
 		return false
 	}
 	pages := s.tables[group].pages
-	return g.shared(pages[len(pages)-1])
+	return len(pages) > 0 && g.shared(pages[len(pages)-1])
 }
 
 // Append gives the next n tokens their slots in every group. If the first of them goes to a page that another sequence or the
@@ -118,8 +120,10 @@ func (m *Manager) Append(s *Seq, n int, copies []Copy) ([]Copy, bool) {
 	if !m.Need(s, n).Fits(m.Available()) {
 		return copies, false
 	}
+	m.copies = copies
 	if n > 0 {
-		copies = m.ownTail(s, copies)
+		m.fetch(s)
+		m.ownTail(s)
 	}
 	s.written = s.length
 	s.length += n
@@ -130,16 +134,17 @@ func (m *Manager) Append(s *Seq, n int, copies []Copy) ([]Copy, bool) {
 		if m.groups[i].state {
 			want = 1
 		}
-		for len(t.pages) < want {
+		for len(t.pages) < want && (s.stored == 0 || !m.groups[i].state) {
 			t.pages = append(t.pages, m.take(i))
 		}
 	}
+	copies, m.copies = m.copies, nil
 	return copies, true
 }
 
 // fitsTail reports whether n more tokens go to the page that the sequence ends within, which is its own, as is its state.
 func (m *Manager) fitsTail(s *Seq, n int) bool {
-	if s.length == 0 || s.length+n > s.pages*m.pageSize {
+	if s.length == 0 || s.length+n > s.pages*m.pageSize || s.stored > 0 {
 		return false
 	}
 	for i := range s.tables {
@@ -151,7 +156,7 @@ func (m *Manager) fitsTail(s *Seq, n int) bool {
 }
 
 // ownTail makes the page that the sequence ends within its own, and its state, in every group.
-func (m *Manager) ownTail(s *Seq, copies []Copy) []Copy {
+func (m *Manager) ownTail(s *Seq) {
 	for i := range s.tables {
 		if !m.tailShared(s, i) {
 			continue
@@ -159,14 +164,13 @@ func (m *Manager) ownTail(s *Seq, copies []Copy) []Copy {
 		t := &s.tables[i]
 		last := len(t.pages) - 1
 		old, own := t.pages[last], m.take(i)
-		copies = append(copies, Copy{Group: i, From: old, To: own})
+		m.copies = append(m.copies, Copy{Group: i, From: old, To: own})
 		t.pages[last] = own
 		m.groups[i].release(old)
 	}
 	if s.length%m.pageSize != 0 {
 		m.leaveNodes(s, s.pages-1)
 	}
-	return copies
 }
 
 // leaveNodes lets go of the sequence's nodes from number n on, the last first.
@@ -184,7 +188,10 @@ func (m *Manager) leaveNodes(s *Seq, n int) {
 func (m *Manager) leavePages(s *Seq, n int) {
 	for i := range s.tables {
 		t := &s.tables[i]
-		if n > 0 && m.groups[i].state {
+		if m.groups[i].state {
+			if n == 0 {
+				m.leaveState(s)
+			}
 			continue
 		}
 		for at := len(t.pages) - 1; at >= max(n, t.first); at-- {
@@ -222,6 +229,9 @@ func (m *Manager) Returns(s *Seq) (p Pages) {
 			}
 		}
 	}
+	if s.stored > 0 && m.states.slots[s.stored-1].holders == 1 {
+		p[m.states.store] += m.states.each
+	}
 	return p
 }
 
@@ -240,16 +250,21 @@ func (m *Manager) Fork(child, parent *Seq) {
 	for _, node := range child.nodes {
 		m.nodes.holders[node]++
 	}
+	if child.stored = parent.stored; child.stored > 0 {
+		m.holdStored(child.stored - 1)
+	}
 	child.length, child.written, child.pages, child.salt = parent.length, parent.written, parent.pages, parent.salt
 }
 
 // Move gives the sequence pages of another manager in place of its own, and appends the copies to make, from pages of m to
-// pages of to: to swap a sequence out to host memory, or back in. If to has too few pages it moves nothing and returns false.
+// pages of to: to swap a sequence out to host memory, or back in. If to has too few pages, or the sequence was to go on from a stored state, it moves nothing and returns false.
 func (m *Manager) Move(s *Seq, to *Manager, copies []Copy) ([]Copy, bool) {
 	m.Trim(s)
-	if !m.Held(s).Fits(to.Available()) {
+	if !m.Held(s).Fits(to.Available()) || s.stored > 0 {
 		return copies, false
 	}
+	to.states.dropped = true // its copies would come after those of the pages given out here
+	defer func() { to.states.dropped = false }()
 	for i := range s.tables {
 		t := &s.tables[i]
 		// The last page first, as in Free.

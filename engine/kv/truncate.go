@@ -13,13 +13,13 @@ func (m *Manager) Truncate(s *Seq, n int) bool {
 	}
 	for i := range s.tables {
 		g := &m.groups[i]
-		if !g.state && s.tables[i].first > g.firstNeeded(n, m.pageSize) || g.state && n > 0 && m.snapshotAt(s, i, n) == none {
+		if !g.state && s.tables[i].first > g.firstNeeded(n, m.pageSize) || g.state && n > 0 && m.snapshotAt(s, n) == none {
 			return false
 		}
 	}
 	for i := range s.tables {
-		if g := &m.groups[i]; g.state && n > 0 {
-			m.restore(s, i, m.snapshotAt(s, i, n))
+		if m.groups[i].state && n > 0 {
+			m.restore(s, m.snapshotAt(s, n))
 		}
 	}
 	m.leavePages(s, m.PagesFor(n))
@@ -27,23 +27,12 @@ func (m *Manager) Truncate(s *Seq, n int) bool {
 	return true
 }
 
-// snapshotAt is the page with the state of a group after the sequence's first n tokens, or none.
-func (m *Manager) snapshotAt(s *Seq, group, n int) int32 {
-	if n%m.pageSize != 0 || len(s.nodes) < n/m.pageSize {
+// snapshotAt is the node with the state after the sequence's first n tokens, or none.
+func (m *Manager) snapshotAt(s *Seq, n int) int32 {
+	if n%m.pageSize != 0 || len(s.nodes) < n/m.pageSize || !m.hasState(s.nodes[n/m.pageSize-1]) {
 		return none
 	}
-	return m.groups[group].page[s.nodes[n/m.pageSize-1]]
-}
-
-// restore makes a snapshot the sequence's state in a group. The next Append copies it.
-func (m *Manager) restore(s *Seq, group int, page int32) {
-	g, t := &m.groups[group], &s.tables[group]
-	g.hold(page)
-	g.used[page] = true
-	for _, old := range t.pages {
-		g.release(old)
-	}
-	t.pages = append(t.pages[:0], page)
+	return s.nodes[n/m.pageSize-1]
 }
 
 // Snapshot keeps the sequence's state in every recurrent group for others that begin with the same tokens, and for Truncate, if it
@@ -58,36 +47,16 @@ func (m *Manager) Snapshot(s *Seq, tokens []int32) {
 	if m.Publish(s, tokens); len(s.nodes) < s.pages {
 		return
 	}
-	node, kept := s.nodes[s.pages-1], false
-	for i := range s.tables {
-		g := &m.groups[i]
-		if g.state && g.page[node] == none && !g.shared(s.tables[i].pages[0]) {
-			g.attach(s.tables[i].pages[0], node)
-			kept = true
-		}
-	}
-	if !kept {
+	node, page := s.nodes[s.pages-1], s.tables[m.states.group].pages
+	if m.hasState(node) || len(page) == 0 || m.groups[m.states.group].shared(page[0]) {
 		return
 	}
+	m.keep(page[0], node)
 	if s.newest > 0 {
 		m.supersede(s.nodes[s.newest-1])
 	}
 	if s.newest = s.pages; s.length == s.parts {
 		s.newest = 0
-	}
-}
-
-// supersede gives a node's states back where no sequence has gone on from them.
-func (m *Manager) supersede(node int32) {
-	for i := range m.groups {
-		g := &m.groups[i]
-		if !g.state || g.page[node] == none {
-			continue
-		}
-		if page := g.page[node]; g.holders[page] == 0 && !g.used[page] {
-			g.detach(page)
-			g.free = append(g.free, page)
-		}
 	}
 }
 
