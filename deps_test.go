@@ -31,7 +31,7 @@ var policy = []struct {
 	{"chat/...", []string{"chat/..."}, "templates stand on nothing"},
 	{"weights/recipe", []string{"quant"}, "how weights are made of tensors, as data that graphs hold"},
 	{"graph", []string{"quant", "weights/recipe"}, ""},
-	{"pass/...", []string{"graph", "quant", "pass/..."}, ""},
+	{"pass/...", []string{"graph", "quant", "weights/recipe", "pass/..."}, ""},
 	{"model", []string{"graph", "quant", "weights", "weights/adapter", "weights/recipe"}, "a model is a graph and nothing else; adapters are fitted to it"},
 	{"weights/...", []string{"quant", "weights/...", "internal/regular", "internal/size"}, "files hold numbers; they know no models"},
 	{"backend/sampling", nil, "ints and slices only"},

@@ -67,7 +67,7 @@ func (o GatedDelta) Infer(n *Node) ([]Value, error) {
 			return nil, err
 		}
 	}
-	return []Value{{Rows: x.Rows, Axis: Axis{Name: "values", Count: o.ValueHeads, Size: o.ValueSize}, Type: x.Type}, {Cache: n.In[3].Cache}}, nil
+	return []Value{{Rows: x.Rows, Axis: Axis{Name: "values", Count: o.ValueHeads, Size: o.ValueSize, Shards: x.Axis.Shards}, Type: x.Type}, {Cache: n.In[3].Cache}}, nil
 }
 
 // perHead checks that a value has a number for each head of each row of x.

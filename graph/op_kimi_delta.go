@@ -42,7 +42,7 @@ func (o KimiDelta) Infer(n *Node) ([]Value, error) {
 	if err := vector(n.Weights[1], o.Heads*o.Size); err != nil {
 		return nil, err
 	}
-	return []Value{{Rows: q.Rows, Axis: Axis{Name: "values", Count: o.Heads, Size: o.Size}, Type: q.Type}, {Cache: n.In[5].Cache}}, nil
+	return []Value{{Rows: q.Rows, Axis: Axis{Name: "values", Count: o.Heads, Size: o.Size, Shards: q.Axis.Shards}, Type: q.Type}, {Cache: n.In[5].Cache}}, nil
 }
 
 // Work implements Op. A token and head: the decay of the state, Sᵀk, the outer product and Sᵀq, as GatedDelta's; v − Sᵀk times β; the

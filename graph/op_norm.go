@@ -60,8 +60,10 @@ func (o RMSNorm) Infer(n *Node) ([]Value, error) {
 	}
 	if o.PerGroup {
 		length = n.In[0].Axis.Size
-	} else if err := whole(n.In[0]); err != nil {
-		return nil, err
+	} else if o.Groups == 0 { // a shard has whole groups
+		if err := whole(n.In[0]); err != nil {
+			return nil, err
+		}
 	}
 	if err := vector(n.Weights[0], length); err != nil {
 		return nil, err

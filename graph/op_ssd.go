@@ -64,7 +64,7 @@ func (o SSD) Infer(n *Node) ([]Value, error) {
 			return nil, err
 		}
 	}
-	return []Value{{Rows: x.Rows, Axis: Axis{Name: "inner", Count: o.Heads, Size: o.HeadSize}, Type: x.Type}, {Cache: n.In[2].Cache}}, nil
+	return []Value{{Rows: x.Rows, Axis: Axis{Name: "inner", Count: o.Heads, Size: o.HeadSize, Shards: x.Axis.Shards}, Type: x.Type}, {Cache: n.In[2].Cache}}, nil
 }
 
 // Work implements Op. A number of the state: decay, outer product and sum, product with C and sum. A number of x: times Δ, times D and

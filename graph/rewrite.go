@@ -144,25 +144,30 @@ func (r *Rewriter) Shard(w *Weight, part Weight, matrix, row, col int) *Weight {
 		Of: w.Recipe, Count: w.Matrices(), Matrix: matrix, Matrices: part.Matrices(),
 		Row: row, Rows: part.Out.Len(), Col: col, Cols: part.In.Len(),
 	}
+	return r.Made(w, part, of, sliceText(w, &of))
+}
+
+// Made is a part of a weight, of the shape of part, as a recipe makes it of the weight's; one and the same however often it is asked for. Its name ends in suffix.
+func (r *Rewriter) Made(w *Weight, part Weight, by recipe.Recipe, suffix string) *Weight {
 	for _, s := range r.shards[w] {
-		if reflect.DeepEqual(s.slice, of) { // a recipe may hold a list
+		if reflect.DeepEqual(s.by, by) { // a recipe may hold a list
 			return s.part
 		}
 	}
 	now := *w
 	now.Stack, now.Out, now.In = part.Stack, part.Out, part.In
-	now.Name += sliceText(w, &of)
+	now.Name += suffix
 	if w.Recipe != nil {
-		now.Recipe = of
+		now.Recipe = by
 	}
-	r.shards[w] = append(r.shards[w], shard{of, &now})
+	r.shards[w] = append(r.shards[w], shard{by, &now})
 	return &now
 }
 
 // shard is a part of a weight that a pass has asked for.
 type shard struct {
-	slice recipe.Slice
-	part  *Weight
+	by   recipe.Recipe
+	part *Weight
 }
 
 // sliceText is a slice of a weight as NumPy writes it: "[0:8]", "[:, 0:8]", "[2:4]" of a stack's matrices.

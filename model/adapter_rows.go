@@ -29,15 +29,20 @@ type wholeMatrix struct {
 	recipe     recipe.Recipe
 	rows, cols int
 	cut        *recipe.Slice // nil: it is not cut
+	picked     []int         // rows that are left where they are of several lists of heads; nil: those of cut
 }
 
 func (x *adapting) wholeWeight(w *graph.Weight) wholeMatrix {
 	of := w.Slots.Of
 	s, ok := of.Recipe.(recipe.Slice)
-	if !ok || of.Out.Shards == 0 && of.In.Shards == 0 {
-		return wholeMatrix{of.Recipe, of.Out.Len(), of.In.Len(), nil}
+	var picked []int
+	if p, heads := of.Recipe.(recipe.Permute); heads && of.Out.Shards > 0 {
+		s, picked, ok = recipe.Slice{Of: p.Of, Count: 1, Matrices: 1, Rows: len(p.Index), Cols: of.In.Len()}, p.Index, true
 	}
-	whole := wholeMatrix{s.Of, s.Rows, s.Cols, &s}
+	if !ok || of.Out.Shards == 0 && of.In.Shards == 0 {
+		return wholeMatrix{recipe: of.Recipe, rows: of.Out.Len(), cols: of.In.Len()}
+	}
+	whole := wholeMatrix{s.Of, s.Rows, s.Cols, &s, picked}
 	if m, err := recipe.Open(s.Of, x.m.files); err == nil {
 		whole.rows, whole.cols = m.Rows, m.Cols
 	}
@@ -144,12 +149,17 @@ func (x *adapting) otherHeads(tensor string) bool {
 
 // shard cuts what the adapter has for a whole matrix as the weight is cut for several devices.
 func (x *adapting) shard(w *graph.Weight, l *graph.LowRank) error {
-	cut := x.wholeWeight(w).cut
+	whole := x.wholeWeight(w)
+	cut := whole.cut
 	if cut == nil {
 		return nil
 	}
+	_, columns := cut.Of.(recipe.PermuteColumns)
 	if w.Slots.Table || len(l.Indices) > 0 {
 		return fmt.Errorf("weight %s is divided over devices, and the adapter changes some of its rows; that is not supported", w.Slots.Of.Name)
+	}
+	if columns && w.Slots.Of.In.Shards > 0 {
+		return fmt.Errorf("weight %s is divided over devices by heads that lie apart in its rows, and an adapter changes it; that is not supported: take the model's files of Hugging Face, or one device", w.Slots.Of.Name)
 	}
 	slice := func(t quant.Tensor, rows, cols bool) (quant.Tensor, error) {
 		if len(t.Data) == 0 {
@@ -161,6 +171,9 @@ func (x *adapting) shard(w *graph.Weight, l *graph.LowRank) error {
 		}
 		if cols {
 			s.Col, s.Cols = cut.Col, cut.Cols
+		}
+		if rows && whole.picked != nil {
+			s.Of, s.Row, s.Rows = recipe.Permute{Of: s.Of, Index: whole.picked}, 0, len(whole.picked)
 		}
 		m, err := recipe.Open(s, oneTensor(t))
 		if err != nil {
@@ -188,6 +201,9 @@ func (x *adapting) shard(w *graph.Weight, l *graph.LowRank) error {
 		}
 		p := make([]float32, cut.Rows)
 		copy(p, v[min(cut.Row, len(v)):])
+		for i, row := range whole.picked {
+			p[i] = v[row]
+		}
 		return p
 	}
 	l.Columns, l.Bias = part(l.Columns), part(l.Bias)

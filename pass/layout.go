@@ -84,10 +84,10 @@ func (l Layout) divides(g *graph.Graph) error {
 	}
 	units := unitsOf(g)
 	for _, n := range g.Nodes {
-		if err := l.checkCaches(g, n); err != nil {
-			return err
-		}
 		pieces := l.Tensor
+		if o, ok := n.Op.(graph.RMSNorm); ok && o.Groups%pieces != 0 && cut(n.In[0].Axis) {
+			return fmt.Errorf("%s normalises rows in %d groups, which cannot be divided equally among %d devices", n.Out[0].Name, o.Groups, pieces)
+		}
 		if _, ok := n.Op.(graph.MoE); ok {
 			pieces = l.pieces()
 		}
@@ -95,19 +95,6 @@ func (l Layout) divides(g *graph.Graph) error {
 			if err := units.divides(w, pieces); err != nil {
 				return fmt.Errorf("%s: %w", w.Name, err)
 			}
-		}
-	}
-	return nil
-}
-
-// checkCaches says why a node cannot read the caches that it does: those of earlier layers must be in its own stage.
-func (l Layout) checkCaches(g *graph.Graph, n *graph.Node) error {
-	for _, v := range n.In {
-		if v.Cache == nil || n.Layer == graph.NoLayer {
-			continue
-		}
-		if mine, its := l.stage(n.Layer, g.Layers()), l.stage(v.Cache.Layer, g.Layers()); mine != its {
-			return fmt.Errorf("layer %d of %s attends to the keys of layer %d, which %d pipeline stages put on another device; fewer stages are possible", n.Layer, g.Name, v.Cache.Layer, l.Pipeline)
 		}
 	}
 	return nil
@@ -134,95 +121,6 @@ func (l Layout) checkExperts(g *graph.Graph) error {
 		return fmt.Errorf("the layout %s divides experts, and %s has none", l, g.Name)
 	}
 	return nil
-}
-
-// divides says why tensor parallelism cannot cut a weight into so many pieces. Key heads may be fewer than devices, which then hold
-// copies; a vocabulary is padded; a feed-forward block's numbers are cut unequally where equal pieces would end within a unit.
-func (u units) divides(w *graph.Weight, pieces int) error {
-	for _, a := range []graph.Axis{w.Stack, w.Out, w.In} {
-		switch {
-		case pieces == 1 || !cut(a) || a.Name == vocabulary || a.Name != ffn && a.Count%pieces == 0:
-		case a.Name == keyHeads && pieces%a.Count == 0:
-		case a.Name == ffn && a.Len()/u.of(a) >= pieces:
-		case a.Name == ffn && u.of(a) > 1:
-			return fmt.Errorf("%d %s in blocks of %d cannot be divided among %d devices", a.Len(), a.Name, u.of(a), pieces)
-		default:
-			return fmt.Errorf("%d %s cannot be divided equally among %d devices", a.Count, a.Name, pieces)
-		}
-	}
-	if in := u.shard(w.In, pieces, 0); in.Len()%w.Format.Block() != 0 {
-		return fmt.Errorf("rows of %d numbers, divided among %d devices, are %d each, which do not divide into %s blocks of %d", w.In.Len(), pieces, in.Len(), w.Format, w.Format.Block())
-	}
-	return nil
-}
-
-// Axes with rules of their own.
-const (
-	keyHeads   = "kv"
-	vocabulary = "vocab"
-	ffn        = "ffn"
-)
-
-// cut tells the axes that tensor parallelism divides. The residual stream (hidden) is whole on every device.
-func cut(a graph.Axis) bool {
-	return a.Name == "heads" || a.Name == keyHeads || a.Name == ffn || a.Name == vocabulary
-}
-
-// units is, by the names of axes, how many numbers must stay together because a packed weight has them in one block.
-type units map[string]int
-
-// unitsOf finds the units of a graph: the least common multiple of the blocks of the weights whose rows run along an axis.
-func unitsOf(g *graph.Graph) units {
-	u := units{}
-	for _, n := range g.Nodes {
-		for _, w := range n.Weights {
-			if block := w.Format.Block(); cut(w.In) && w.In.Len()%block == 0 {
-				u[w.In.Name] = lcm(u.of(w.In), block)
-			}
-		}
-	}
-	return u
-}
-
-func (u units) of(a graph.Axis) int { return max(u[a.Name], a.Size, 1) }
-
-func lcm(a, b int) int {
-	x, y := a, b
-	for y != 0 {
-		x, y = y, x%y
-	}
-	return a / x * b
-}
-
-// shard is piece i of so many of an axis.
-func (u units) shard(a graph.Axis, pieces, i int) graph.Axis {
-	switch {
-	case pieces == 1 || !cut(a):
-		return a
-	case a.Name == ffn:
-		a.Count = (u.offset(a, pieces, i+1) - u.offset(a, pieces, i)) / a.Size
-	default:
-		a.Count = (a.Count + pieces - 1) / pieces
-	}
-	a.Shards = pieces
-	return a
-}
-
-// offset is the number with which piece i of so many begins.
-func (u units) offset(a graph.Axis, pieces, i int) int {
-	switch {
-	case pieces == 1 || !cut(a):
-		return 0
-	case a.Name == vocabulary: // the last piece is padded
-		return i * ((a.Count + pieces - 1) / pieces) * a.Size
-	case a.Name == ffn: // the first pieces are the largest
-		unit := u.of(a)
-		if a.Len()/pieces%unit == 0 && a.Len()%pieces == 0 {
-			return i * a.Len() / pieces
-		}
-		return min((i*(a.Len()/unit)+pieces-1)/pieces*unit, a.Len())
-	}
-	return i * a.Count / pieces * a.Size // key heads that are fewer: the one that the piece's query heads share
 }
 
 func (r Rank) String() string {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // Partition makes the graph of one device of a layout: Options.Rank of Options.Layout. Axes of heads, feed-forward blocks and the
@@ -24,6 +25,7 @@ func Partition(g *graph.Graph, o Options) (*graph.Graph, error) {
 	}
 	p := partitioner{layout: l, rank: at, graph: g, units: unitsOf(g)}
 	p.assignStages()
+	p.findChannels()
 	return graph.Rewrite(g, p.visit)
 }
 
@@ -37,7 +39,9 @@ type partitioner struct {
 	first, last *graph.Node    // of this stage
 	received    []*graph.Value // by this stage from the one before
 	sent        []*graph.Value // by it to the one after
-	caches      bool           // have been replaced
+	again       []*graph.Node  // writes to caches of earlier stages that layers of this one read: they have a copy here
+	channels    map[*graph.Cache]graph.Axis
+	caches      bool // have been replaced
 }
 
 // everywhere is the stage of nodes that every stage computes for itself: those without inputs and weights, such as angles.
@@ -66,6 +70,7 @@ func (p *partitioner) assignStages() {
 		}
 	}
 	until := p.lastReaders()
+	p.copyCaches(until)
 	for _, n := range p.graph.Nodes {
 		for _, v := range n.Out {
 			made := p.stages[n]
@@ -93,6 +98,40 @@ func (p *partitioner) lastReaders() map[*graph.Value]int {
 	return until
 }
 
+// copyCaches finds which caches stages have copies of, since their layers attend to keys of a layer in an earlier one: what is written to them is sent on.
+func (p *partitioner) copyCaches(until map[*graph.Value]int) {
+	for _, w := range p.graph.Nodes {
+		if len(w.Out) != 1 || w.Out[0].Cache == nil {
+			continue
+		}
+		here, last := false, p.stages[w]
+		for _, n := range p.graph.Nodes {
+			if slices.Contains(n.In, w.Out[0]) {
+				last = max(last, p.stages[n])
+				here = here || p.stages[n] == p.rank.Stage
+			}
+		}
+		if here && p.stages[w] < p.rank.Stage {
+			p.again = append(p.again, w)
+		}
+		for _, v := range w.In {
+			if v.Cache == nil {
+				until[v] = max(until[v], last)
+			}
+		}
+	}
+}
+
+// findChannels finds the axes whose numbers convolutions keep.
+func (p *partitioner) findChannels() {
+	p.channels = map[*graph.Cache]graph.Axis{}
+	for _, n := range p.graph.Nodes {
+		if _, ok := n.Op.(graph.CausalConv); ok {
+			p.channels[n.In[1].Cache] = n.Weights[0].Out
+		}
+	}
+}
+
 // visit puts this device's part of a node in its place.
 func (p *partitioner) visit(r *graph.Rewriter, n *graph.Node) bool {
 	if !p.caches {
@@ -112,6 +151,9 @@ func (p *partitioner) visit(r *graph.Rewriter, n *graph.Node) bool {
 		for _, v := range p.received {
 			recv := graph.Recv{From: p.rank.Stage - 1, Rows: v.Rows, Axis: p.units.shard(v.Axis, p.layout.Tensor, p.rank.Tensor), Type: v.Type}
 			r.Replace([]*graph.Value{v}, r.Add(n.At, v.Name, recv, nil, nil))
+		}
+		for _, w := range p.again {
+			p.node(r, w)
 		}
 	}
 	p.node(r, n)
@@ -147,7 +189,7 @@ func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 		embed.First = p.units.offset(n.Weights[0].Out, p.layout.Tensor, p.rank.Tensor)
 		op = embed
 	}
-	op, in = p.wholeRows(r, n, op, in)
+	op, in = p.wholeRows(r, n, p.heads(op, in), in)
 	out := r.Add(n.At, n.Out[0].Name, op, in, weights)
 	if len(out) != len(n.Out) { // the op cannot compute parts; Rewrite says why
 		r.Replace(n.Out, out)
@@ -168,6 +210,29 @@ func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 		}
 	}
 	r.Replace(n.Out, out)
+}
+
+// heads is a recurrent op, or a norm in groups, on this device's heads.
+func (p *partitioner) heads(op graph.Op, in []*graph.Value) graph.Op {
+	pieces := p.layout.Tensor
+	if len(in) == 0 || in[0].Axis.Shards == 0 {
+		return op
+	}
+	switch o := op.(type) {
+	case graph.SSD:
+		o.Heads, o.Groups = o.Heads/pieces, max(o.Groups/pieces, 1)
+		return o
+	case graph.GatedDelta:
+		o.ValueHeads, o.KeyHeads = o.ValueHeads/pieces, max(o.KeyHeads/pieces, 1)
+		return o
+	case graph.KimiDelta:
+		o.Heads /= pieces
+		return o
+	case graph.RMSNorm:
+		o.Groups /= pieces
+		return o
+	}
+	return op
 }
 
 // wholeRows gives an op that looks at whole rows, of which this device has a shard, the sums of them over all devices.
@@ -223,6 +288,17 @@ func (p *partitioner) part(r *graph.Rewriter, w *graph.Weight, stack graph.Axis,
 	if to.Stack == w.Stack && to.Out == w.Out && to.In == w.In {
 		return w
 	}
+	suffix := fmt.Sprintf("[part %d of %d]", i, pieces)
+	switch vector := w.Out.Len() == 1; {
+	case p.units.lists[w.Out.Name] != nil:
+		return r.Made(w, to, recipe.Permute{Of: w.Recipe, Index: p.units.numbers(w.Out, pieces, i)}, suffix)
+	case p.units.lists[w.In.Name] != nil && vector:
+		return r.Made(w, to, recipe.Permute{Of: w.Recipe, Index: p.units.numbers(w.In, pieces, i)}, suffix)
+	case p.units.lists[w.In.Name] != nil:
+		n := to.In.Len()
+		by := recipe.Slice{Of: p.units.columns(w.Recipe, w.In, pieces), Count: 1, Matrices: 1, Rows: w.Out.Len(), Col: i * n, Cols: n}
+		return r.Made(w, to, by, suffix)
+	}
 	return r.Shard(w, to, matrix, p.units.offset(w.Out, pieces, i), p.units.offset(w.In, pieces, i))
 }
 
@@ -249,12 +325,18 @@ func (p *partitioner) experts(r *graph.Rewriter, o graph.MoE, weights []*graph.W
 	return o, parts
 }
 
-// cache is this device's part of a cache; nil when its layer is in another stage.
+// cache is this device's part of a cache; nil when its layer is in another stage, and none here attends to it.
 func (p *partitioner) cache(c *graph.Cache) *graph.Cache {
-	if p.layout.stage(c.Layer, p.graph.Layers()) != p.rank.Stage {
+	again := slices.ContainsFunc(p.again, func(w *graph.Node) bool { return w.Out[0].Cache == c })
+	if p.layout.stage(c.Layer, p.graph.Layers()) != p.rank.Stage && !again {
 		return nil
 	}
 	part := *c
+	if channels, ok := p.channels[c]; ok {
+		part.State.Size = p.units.shard(channels, p.layout.Tensor, p.rank.Tensor).Len()
+		return &part
+	}
+	part.State = p.units.shard(c.State, p.layout.Tensor, p.rank.Tensor)
 	part.K, part.V = p.units.shard(c.K, p.layout.Tensor, p.rank.Tensor), p.units.shard(c.V, p.layout.Tensor, p.rank.Tensor)
 	return &part
 }
