@@ -99,8 +99,11 @@ func unreserved(m backend.MemoryInfo, reserved int64) (free, total int64, err er
 // setPages gives the caches their size: what the budget allows. It refuses a budget that does not hold one request.
 func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Graph, reserved int64) error {
 	var weights, adapters int64
+	tables := g.HostTables()
 	for _, w := range g.Weights {
-		weights += w.Bytes()
+		if tables[w] == 0 {
+			weights += w.Bytes()
+		}
 		adapters += adapterBytes(dev, w)
 	}
 	weights += adapters

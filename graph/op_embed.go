@@ -78,6 +78,25 @@ func (o Embed) Work(n *Node, s *Step) Work {
 	return w
 }
 
+// HostTable is from how many bytes on a device with memory of its own leaves a table in the host's if its rows are looked up and nothing else: embeddings of
+// layers. A step reads a row for each of its tokens, some KiB, over the bus.
+const HostTable = 256 << 20
+
+// HostTables is what such tables take in host memory, in bytes. Devices with memory of their own are those that compute in BF16.
+func (g *Graph) HostTables() map[*Weight]int64 {
+	tables := map[*Weight]int64{}
+	for n := range g.Operations() {
+		o, ok := n.Op.(Embed)
+		if !ok || o.Known == 0 || o.To != BF16 {
+			continue
+		}
+		if t := n.Weights[0]; int64(t.Out.Len())*o.To.RowBytes(t.In.Len()) >= HostTable {
+			tables[t] = int64(t.Out.Len()) * o.To.RowBytes(t.In.Len())
+		}
+	}
+	return tables
+}
+
 // Embed adds the lookup of token ids in table. The first of a graph is its input.
 func (b *Builder) Embed(name string, table *Weight, scale float64) *Value {
 	input := !b.embeds

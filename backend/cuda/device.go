@@ -94,7 +94,7 @@ func New(o Options) (*Device, error) {
 	if o.Arch != 0 {
 		arch = min(arch, o.Arch)
 	}
-	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx, arch), owned: map[driver.Ptr]int64{}, host: map[*hostMemory]bool{}, hostTable: hostTable}
+	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx, arch), owned: map[driver.Ptr]int64{}, host: map[*hostMemory]bool{}, hostTable: graph.HostTable}
 	if o.Note != nil {
 		d.loader.WhenSlow(func() { o.Note("assembling kernels for this GPU, which its driver keeps for the next start") })
 	}

@@ -59,10 +59,6 @@ func bindSelectRows(d *Device, n *graph.Node, a backend.Args) (func(*step) error
 	}, nil
 }
 
-// hostTable is from how many bytes on a table stays in host memory whose rows are looked up and nothing else: embeddings of layers. A step reads
-// a row for each of its tokens, some KiB, over the bus.
-const hostTable = 256 << 20
-
 // lookupTable is where a lookup finds its table: on the device, or in pinned host memory, which kernels read by the same addresses (CUDA
 // Driver API, "Unified Addressing").
 func (d *Device) lookupTable(w *weight, as graph.Type, o graph.Embed) (driver.Ptr, error) {

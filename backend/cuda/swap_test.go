@@ -60,7 +60,7 @@ func TestTableInHostMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got [2][][]float32
-		for where, from := range []int64{hostTable, 1} {
+		for where, from := range []int64{graph.HostTable, 1} {
 			d.hostTable = from
 			if got[where], err = testkit.Outputs(g, d, w, lim, batches); errors.Is(err, ptx.ErrMissing) && os.Getenv("CI") != "true" {
 				t.Skip("the source of one of its kernels is newer than the PTX; make ptx rebuilds that")

@@ -120,6 +120,9 @@ func (r *planReport) printMemory(out io.Writer, row planRow) {
 	if m.Adapters > 0 {
 		fmt.Fprintf(out, "%s of the rest are LoRA adapters, whose sequences have them in turn\n", size.Text(m.Adapters))
 	}
+	if m.Host > 0 {
+		fmt.Fprintf(out, "%s of the model are tables in the host's memory, of which a step reads a row for each token\n", size.Text(m.Host))
+	}
 	windows := ""
 	if m.Windowed > 0 {
 		windows = fmt.Sprintf(" (%s in layers that keep a sliding window)", size.Text(m.Windowed))

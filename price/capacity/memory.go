@@ -15,6 +15,7 @@ type Memory struct {
 	Activations int64 `json:"activations"`                  // values of the largest step that live at the same time
 	Workspace   int64 `json:"workspace"`                    // of kernels: step data, page tables, split-KV partial results
 	Adapters    int64 `json:"adapters,omitempty"`
+	Host        int64 `json:"host,omitempty"` // of the host's memory: tables of which a step reads some rows
 }
 
 // Fixed is what does not grow with the tokens in the cache.
@@ -47,7 +48,12 @@ const adapterBytes = 2
 // MemoryOf is what a device holds to run its graph when steps have at most tokens rows, of which logits are wanted; without workspace.
 func MemoryOf(g *graph.Graph, tokens, logits int) Memory {
 	var m Memory
+	tables := g.HostTables()
 	for _, w := range g.Weights {
+		if host, ok := tables[w]; ok {
+			m.Host += host
+			continue
+		}
 		m.Weights += w.Bytes()
 		if s := w.Slots; s != nil {
 			m.Adapters += int64(s.Count) * int64(s.Rank) * int64(w.In.Len()+w.Out.Len()) * adapterBytes

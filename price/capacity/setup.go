@@ -83,13 +83,13 @@ func New(g *graph.Graph, dev *price.Profile, l pass.Layout, lim Limits, until st
 		m.Workspace = workspace(part, lim)
 		cache, state := m.CacheToken, max(m.State, s.Memory.State)
 		if m.Fixed() > s.Memory.Fixed() {
-			m.CacheToken, m.Windowed = s.Memory.CacheToken, s.Memory.Windowed
+			m.CacheToken, m.Windowed, m.Host = s.Memory.CacheToken, s.Memory.Windowed, max(m.Host, s.Memory.Host)
 			s.Memory = m
 		}
 		if cache > s.Memory.CacheToken {
 			s.Memory.CacheToken, s.Memory.Windowed = cache, windowed(part, lim.Context)
 		}
-		s.Memory.State = state
+		s.Memory.State, s.Memory.Host = state, max(s.Memory.Host, m.Host)
 	}
 	return s, nil
 }

@@ -17,6 +17,9 @@ func TestStates(t *testing.T) {
 	if want := int64(6 * 2 * 2 * 256 * 2); m.CacheToken != want {
 		t.Errorf("a token takes %d bytes, and %d is right", m.CacheToken, want)
 	}
+	if m := capacity.MemoryOf(build(t, "gemma-3n-e2b", "BF16", graph.BF16), 512, 8); m.Host != 262144*30*256*2 || m.Weights > 7<<30 {
+		t.Errorf("of Gemma 3n E2B %d bytes of tables are in the host's memory, and %d of weights on the device", m.Host, m.Weights)
+	}
 	if m := capacity.MemoryOf(build(t, "llama-3.2-1b", "BF16", graph.BF16), 512, 8); m.State != 0 {
 		t.Errorf("a model without recurrent layers has a state of %d bytes", m.State)
 	}
