@@ -58,6 +58,7 @@ func (m *Model) Export() (*Export, error) {
 	}
 	e.Tensors = append(m.divisors(), m.whole(g)...)
 	e.Tensors = append(e.Tensors, m.unusedKV(e.Tensors)...)
+	padded := m.padPerLayer(e.Tensors)
 	back, err := FromGGUF("the GGUF file to be written", e.Meta, readBack{e})
 	if err != nil {
 		return nil, err
@@ -65,6 +66,9 @@ func (m *Model) Export() (*Export, error) {
 	tiled := back.Config.Delta.Tiled && !m.Config.Delta.Tiled // the other order of value heads loses nothing
 	if tiled {
 		back.Config.Delta.Tiled = false
+	}
+	if padded {
+		back.Config.PerLayerRows = m.Config.PerLayerRows
 	}
 	if err := m.same(back.Config); err != nil {
 		return nil, err

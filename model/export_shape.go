@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // columnsInGGUF are vectors of Mamba 2 that GGUF files have as matrices: a column, or a row for each group.
@@ -50,6 +52,25 @@ func (m *Model) unusedKV(known []Exported) (list []Exported) {
 		}
 	}
 	return list
+}
+
+// padPerLayer gives the table of layers' own embeddings a row for each token, as llama.cpp wants it: tokens beyond the table look up its first row, so that is
+// what their rows are. It reports whether there were such tokens.
+func (m *Model) padPerLayer(list []Exported) bool {
+	rows, all := m.Config.PerLayerRows, m.Config.Vocab
+	at := slices.IndexFunc(list, func(x Exported) bool { return x.Name == "per_layer_token_embd.weight" })
+	if at < 0 || rows >= all {
+		return false
+	}
+	x := &list[at]
+	if x.Shape[0] = all; x.Recipe != nil {
+		index := make([]int, all)
+		for i := range rows {
+			index[i] = i
+		}
+		x.Recipe = recipe.Permute{Of: x.Recipe, Index: index}
+	}
+	return true
 }
 
 // bareName is what llama.cpp calls a tensor of this architecture without the usual ending .weight; "": it has that.

@@ -19,6 +19,7 @@ func TestShapesInGGUF(t *testing.T) {
 		{"gemma-3n-e2b", "altup_proj.weight", []int{3, 2048, 2048}},
 		{"gemma-3n-e2b", "blk.29.attn_k.weight", []int{512, 2048}}, // of a layer that shares an earlier one's keys
 		{"gemma-3n-e2b", "blk.29.attn_k_norm.weight", []int{256}},
+		{"gemma-3n-e2b", "per_layer_token_embd.weight", []int{262400, 30 * 256}}, // the model has 262,144 rows
 		{"qwen3.5-0.8b", "blk.0.ssm_a", []int{16}},
 	} {
 		m, err := model.Shape(c.shape)
