@@ -56,6 +56,8 @@ type Config struct {
 	KDA         graph.KimiDelta  // likewise
 	SSM         graph.SSD        // likewise: Mamba 2
 	SSMNorm     bool             // whose result is normalised behind its gate
+	ConvBias    bool             // of its convolution, of Mamba 1's and of short ones
+	ProjBias    bool             // of the projections in and out of these layers
 	NormGroups  int              // in so many groups; 0: together
 	Scan        Scan             // likewise: Mamba 1
 	Blocks      []string         // per layer of one block: mamba, attention, moe or mlp; nil: layers have two

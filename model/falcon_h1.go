@@ -24,7 +24,7 @@ var falconH1 = Arch{
 		for _, name := range []string{"attention_bias", "mamba_proj_bias", "mlp_bias", "projectors_bias"} {
 			f.only(name, false)
 		}
-		f.only("mamba_conv_bias", true)
+		c.ConvBias = f.switched("mamba_conv_bias", "blk.0.ssm_conv1d.bias", true)
 		readMultipliers(f, c)
 		f.ignored("mamba_chunk_size", "mamba_expand", "mamba_use_mlp", "num_logits_to_keep", "mamba_d_ssm", "mamba_norm_before_gate")
 		return c

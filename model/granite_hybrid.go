@@ -29,9 +29,8 @@ var graniteHybrid = Arch{
 			f.note("feed_forward_length", uint32(c.FFN))
 		}
 		f.only("attention_bias", false)
-		f.only("mamba_proj_bias", false)
-		f.only("mamba_conv_bias", true)
 		f.recurrentLayers(c)
+		f.recurrentBiases(c, "mamba_conv_bias", "mamba_proj_bias")
 		multipliers(f, c)
 		f.ignored("mamba_chunk_size", "mamba_expand", "rope_parameters", "rope_theta", "rope_scaling", "normalization_function", "init_method")
 		return c

@@ -12,12 +12,11 @@ var jamba = Arch{
 		c.Scan.Norms = true
 		f.readExperts(c)
 		c.Experts.NoRenorm = true
-		f.only("mamba_proj_bias", false)
-		f.only("mamba_conv_bias", true)
 		f.ignored("use_mamba_kernels", "use_associative_scan", "use_mambapy", "num_logits_to_keep")
 		if !f.isHF() {
 			f.recurrentLayers(c)
 			c.Dense = f.denseByTensors(c)
+			f.recurrentBiases(c, "", "")
 			return c
 		}
 		if c.Layers > maxLayers {
@@ -34,6 +33,7 @@ var jamba = Arch{
 			c.Dense[i] = c.Experts.Experts <= 1 || i%expertEvery != expertFrom
 		}
 		f.note("attention.head_count_kv", heads)
+		f.recurrentBiases(c, "mamba_conv_bias", "mamba_proj_bias")
 		return c
 	},
 	Build: func(b *graph.Builder, c *Config) *graph.Value { return hybrid(b, c, layer.mamba1, "ffn_norm") },

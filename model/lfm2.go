@@ -1,6 +1,10 @@
 package model
 
-import "github.com/ridge-llm/ridge/graph"
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/graph"
+)
 
 // lfm2 is LFM2 (Liquid AI, 2025): gated short convolutions in place of attention in most layers.
 var lfm2 = Arch{
@@ -30,7 +34,12 @@ func readLFM2(f *fields) *Config {
 	c.Rotation = f.rotation(c, graph.HalfPairs)
 	c.ConvWidth = f.size("conv_L_cache", "shortconv.l_cache")
 	f.recurrentLayers(c)
-	f.only("conv_bias", false)
+	if f.isHF() {
+		c.ConvBias = f.flag("conv_bias", false)
+	} else {
+		c.ConvBias = f.has(fmt.Sprintf("blk.%d.shortconv.conv.bias", c.firstRecurrent()))
+	}
+	c.ProjBias = c.ConvBias
 	return c
 }
 
@@ -44,14 +53,15 @@ func buildLFM2(b *graph.Builder, c *Config) *graph.Value {
 
 // shortConv is out(C × conv(B × x)), with B, C and x in one matrix.
 func (l layer) shortConv(h *graph.Value) *graph.Value {
+	channels := graph.Axis{Name: "channels", Count: l.c.Hidden, Size: 1}
 	part := func(name string, i int) *graph.Value {
-		return l.b.Linear(l.name(name), h, l.b.Part(l.name("shortconv.in_proj.weight"), i*l.c.Hidden, l.c.hidden(), h.Axis), nil)
+		return l.linearPart(name, "shortconv.in_proj", h, i*l.c.Hidden, channels)
 	}
 	in, out, x := part("conv_b", 0), part("conv_c", 1), part("conv_x", 2)
 	width := graph.Axis{Name: "width", Count: l.c.ConvWidth, Size: 1}
 	x = l.b.ActMul(l.name("conv_in"), in, x, graph.Identity)
-	x = l.b.CausalConv(l.name("conv"), l.i, x, l.matrix("shortconv.conv", l.c.hidden(), width), nil, false)
-	return l.linear("shortconv.out_proj", l.b.ActMul(l.name("conv_out"), out, x, graph.Identity), l.c.hidden(), false)
+	x = l.b.CausalConv(l.name("conv"), l.i, x, l.matrix("shortconv.conv", channels, width), l.bias("shortconv.conv", channels, l.c.ConvBias), false)
+	return l.linear("shortconv.out_proj", l.b.ActMul(l.name("conv_out"), out, x, graph.Identity), l.c.hidden(), l.c.ProjBias)
 }
 
 var lfm2Names = map[string]string{

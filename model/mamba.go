@@ -9,6 +9,7 @@ var mamba = Arch{
 	Read: func(f *fields) *Config {
 		c := readMamba(f)
 		f.readScan(c, f.sizeOr("intermediate_size", "", 2*c.Hidden), "state_size", "time_step_rank", "conv_kernel")
+		f.recurrentBiases(c, "use_conv_bias", "use_bias")
 		if f.flagOr("", "ssm.dt_b_c_rms", false) { // Falcon Mamba's GGUF files are of this architecture
 			c.Scan.UnitNorms = unitNormsEps
 		}
@@ -44,6 +45,7 @@ var mamba2 = Arch{
 	Read: func(f *fields) *Config {
 		c := readMamba(f)
 		f.readSSM(c, "num_heads", "head_dim", "n_groups", "state_size", "conv_kernel")
+		f.recurrentBiases(c, "use_conv_bias", "use_bias")
 		c.SSMNorm = true
 		return c
 	},
@@ -70,8 +72,6 @@ func readMamba(f *fields) *Config {
 	}
 	f.note("feed_forward_length", uint32(0))
 	f.note("attention.head_count", uint32(0))
-	f.only("use_bias", false)
-	f.only("use_conv_bias", true)
 	f.ignored("hidden_act", "time_step_floor", "time_step_init_scheme", "time_step_max", "time_step_min", "time_step_scale", "use_associative_scan", "use_mambapy", "chunk_size",
 		"residual_in_fp32", "rescale_prenorm_residual", "intermediate_size", "expand", "time_step_rank")
 	if c.Layers <= maxLayers {

@@ -136,7 +136,7 @@ func TestLyingConfigurations(t *testing.T) {
 				refused++
 			case len(got.Warnings) > len(d.Model.Warnings):
 				warned++
-			case !reflect.DeepEqual(got.Config, d.Model.Config) || got.Arch != d.Model.Arch:
+			case (!reflect.DeepEqual(got.Config, d.Model.Config) || got.Arch != d.Model.Arch) && fitsWeights(got):
 				t.Errorf("%s: %s as %s is another model, without a word:\n%s", dir, m.path, short(m.value), differences(got.Config, d.Model.Config))
 			}
 		}
@@ -146,6 +146,12 @@ func TestLyingConfigurations(t *testing.T) {
 	if refused < tried/4 || warned == 0 {
 		t.Error("hardly any was refused or warned of: the test does not test")
 	}
+}
+
+// fitsWeights reports whether a model can be built of the weights of its files; where it cannot, the error names one that is missing or of another size.
+func fitsWeights(m *model.Model) bool {
+	_, err := m.Graph(model.Options{})
+	return err == nil
 }
 
 func short(v any) string {

@@ -36,10 +36,10 @@ var nemotronH = Arch{
 		}
 		c.SharedFFN = f.sizeOr("moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length", c.SharedFFN)
 		c.Experts.Fn = graph.Relu // relu(u)·u with one matrix for both
-		for _, name := range []string{"attention_bias", "mamba_proj_bias", "mlp_bias", "use_bias"} {
+		for _, name := range []string{"attention_bias", "mlp_bias", "mamba_proj_bias"} {
 			f.only(name, false)
 		}
-		f.only("use_conv_bias", true)
+		f.recurrentBiases(c, "use_conv_bias", "use_bias")
 		if f.value("moe_latent_size") != nil {
 			f.fail("field moe_latent_size is %v; experts over the stream itself are supported", f.value("moe_latent_size"))
 		}

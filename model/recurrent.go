@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ridge-llm/ridge/graph"
@@ -60,6 +61,28 @@ func (f *fields) recurrentLayers(c *Config) {
 		}
 	}
 	f.note("attention.head_count_kv", heads)
+}
+
+// recurrentBiases reads which biases the convolutions and projections of state space layers have: by fields, or in GGUF by the tensors of the first such layer.
+func (f *fields) recurrentBiases(c *Config, conv, proj string) {
+	if f.isHF() {
+		c.ConvBias, c.ProjBias = f.flag(conv, true), f.flag(proj, false)
+		return
+	}
+	first := c.firstRecurrent()
+	c.ConvBias, c.ProjBias = f.has(fmt.Sprintf("blk.%d.ssm_conv1d.bias", first)), f.has(fmt.Sprintf("blk.%d.ssm_in.bias", first))
+}
+
+// firstRecurrent is the first layer that keeps a state; 0 if none does.
+func (c *Config) firstRecurrent() int { return max(slices.Index(c.Recurrent, true), 0) }
+
+// linearPart is a product with rows from one on of a projection that holds several, with their part of its bias if it has one.
+func (l layer) linearPart(name, of string, x *graph.Value, from int, out graph.Axis) *graph.Value {
+	var bias *graph.Weight
+	if l.c.ProjBias {
+		bias = l.b.VectorPart(l.name(of)+".bias", from, out)
+	}
+	return l.b.Linear(l.name(name), x, l.b.Part(l.name(of+".weight"), from, out, x.Axis), bias)
 }
 
 // denseByTensors is which layers of a GGUF file have no experts.

@@ -44,17 +44,17 @@ func (l layer) mamba2(h *graph.Value) *graph.Value {
 	inner, heads := graph.Axis{Name: "inner", Count: o.Heads, Size: o.HeadSize}, graph.Axis{Name: "inner", Count: o.Heads, Size: 1}
 	xbc, width := graph.Axis{Name: "xbc", Count: o.Width(), Size: 1}, graph.Axis{Name: "width", Count: l.c.ConvWidth, Size: 1}
 	part := func(name string, from int, out graph.Axis) *graph.Value {
-		return l.b.Linear(l.name(name), h, l.b.Part(l.name("ssm_in.weight"), from, out, h.Axis), nil)
+		return l.linearPart(name, "ssm_in", h, from, out)
 	}
 	gate, x, dt := part("ssm_z", 0, inner), part("ssm_xbc", inner.Len(), xbc), part("ssm_dt", inner.Len()+xbc.Len(), heads)
-	x = l.b.CausalConv(l.name("conv"), l.i, x, l.matrix("ssm_conv1d", xbc, width), l.bias("ssm_conv1d", xbc, true), true)
+	x = l.b.CausalConv(l.name("conv"), l.i, x, l.matrix("ssm_conv1d", xbc, width), l.bias("ssm_conv1d", xbc, l.c.ConvBias), true)
 	y := l.b.SSD(l.name("ssm"), l.i, x, dt, o, l.b.Vector(l.name("ssm_a"), heads), l.bias("ssm_dt", heads, true), l.b.Vector(l.name("ssm_d"), heads))
 	y = l.b.ActMul(l.name("ssm_gated"), gate, y, graph.Silu)
 	if l.c.SSMNorm {
 		norm := graph.RMSNorm{Eps: l.c.NormEps, Groups: l.c.NormGroups}
 		y = l.b.Emit(l.name("ssm_norm"), norm, []*graph.Value{y}, l.b.Vector(l.name("ssm_norm.weight"), inner))[0]
 	}
-	return l.linear("ssm_out", y, l.c.hidden(), false)
+	return l.linear("ssm_out", y, l.c.hidden(), l.c.ProjBias)
 }
 
 // readSSM reads a Mamba 2 layer's sizes by the names of their fields; every width of a block of GGUF's has a key.
@@ -83,13 +83,13 @@ func (f *fields) readSSM(c *Config, heads, headSize, groups, state, conv string)
 func (l layer) mamba1(h *graph.Value) *graph.Value {
 	s := l.c.Scan
 	inner, rank, state := graph.Axis{Name: "inner", Count: s.Inner, Size: 1}, graph.Axis{Name: "rank", Count: s.Rank, Size: 1}, graph.Axis{Name: "state", Count: s.State, Size: 1}
-	part := func(name, of string, x *graph.Value, from int, out graph.Axis) *graph.Value {
-		return l.b.Linear(l.name(name), x, l.b.Part(l.name(of+".weight"), from, out, x.Axis), nil)
-	}
-	x, gate := part("ssm_xin", "ssm_in", h, 0, inner), part("ssm_z", "ssm_in", h, s.Inner, inner)
+	x, gate := l.linearPart("ssm_xin", "ssm_in", h, 0, inner), l.linearPart("ssm_z", "ssm_in", h, s.Inner, inner)
 	width := graph.Axis{Name: "width", Count: l.c.ConvWidth, Size: 1}
-	x = l.b.CausalConv(l.name("conv"), l.i, x, l.matrix("ssm_conv1d", inner, width), l.bias("ssm_conv1d", inner, true), true)
-	dt, in, out := part("ssm_rank", "ssm_x", x, 0, rank), part("ssm_b", "ssm_x", x, s.Rank, state), part("ssm_c", "ssm_x", x, s.Rank+s.State, state)
+	x = l.b.CausalConv(l.name("conv"), l.i, x, l.matrix("ssm_conv1d", inner, width), l.bias("ssm_conv1d", inner, l.c.ConvBias), true)
+	part := func(name string, from int, out graph.Axis) *graph.Value {
+		return l.b.Linear(l.name(name), x, l.b.Part(l.name("ssm_x.weight"), from, out, x.Axis), nil)
+	}
+	dt, in, out := part("ssm_rank", 0, rank), part("ssm_b", s.Rank, state), part("ssm_c", s.Rank+s.State, state)
 	if s.Norms {
 		dt, in, out = l.norm("ssm_dt_norm", dt), l.norm("ssm_b_norm", in), l.norm("ssm_c_norm", out)
 	}
@@ -101,7 +101,7 @@ func (l layer) mamba1(h *graph.Value) *graph.Value {
 	}
 	dt = l.linear("ssm_dt", dt, inner, true)
 	y := l.b.SelectiveScan(l.name("ssm"), l.i, x, dt, in, out, l.b.Weight(l.name("ssm_a"), inner, state), l.b.Vector(l.name("ssm_d"), inner))
-	return l.linear("ssm_out", l.b.ActMul(l.name("ssm_gated"), gate, y, graph.Silu), l.c.hidden(), false)
+	return l.linear("ssm_out", l.b.ActMul(l.name("ssm_gated"), gate, y, graph.Silu), l.c.hidden(), l.c.ProjBias)
 }
 
 // readScan reads a Mamba 1 layer's sizes.

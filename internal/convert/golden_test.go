@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cpu"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/check"
+	"github.com/ridge-llm/ridge/pass"
 )
 
 // cannot are the small models that GGUF's keys cannot describe, and what the refusal says they would lose.
@@ -23,6 +24,7 @@ var cannot = map[string]string{
 	"gemma3-scaled":     "its attn scale is",
 	"qwen3moe-ofall":    "its experts is 3 of 7, silu, not renormalised",
 	"qwen3.5-wide":      "its recurrent is [true false true true], and a reader",
+	"mamba2-groups":     "its ssm is {{} 8 8 2 16 0.001 0.5}, and a reader", // bounds of its steps
 	"roberta":           "its context is 48, and a reader would take 50",
 }
 
@@ -98,5 +100,34 @@ func TestGoldens(t *testing.T) {
 				t.Errorf("%+v", *res)
 			}
 		})
+	}
+}
+
+// TestTiledLayouts: GGUF files have value heads in another order than Hugging Face's, so that a device's lie apart; two devices compute what one does.
+func TestTiledLayouts(t *testing.T) {
+	dir := filepath.Join(shared, "reference/architectures/qwen3.5")
+	if !exists(dir) {
+		t.Skip("the reference models are not here")
+	}
+	f32, err := ParseType("F32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "tiled.gguf")
+	if _, err := Convert(t.Context(), dir, out, Options{Type: f32}); err != nil {
+		t.Fatal(err)
+	}
+	o := check.Options{Cache: graph.F32, Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}}
+	for range 2 {
+		dev, err := cpu.New(cpu.Options{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		o.Devices = append(o.Devices, dev)
+	}
+	res, err := check.Model(out, dir, o)
+	if err != nil || !res.OK {
+		t.Errorf("%+v, %v", res, err)
 	}
 }
