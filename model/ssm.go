@@ -65,18 +65,34 @@ func (f *fields) readSSM(c *Config, heads, headSize, groups, state, conv string)
 		o.HeadSize = f.size("", "ssm.inner_size") / max(o.Heads, 1)
 	}
 	f.note("ssm.inner_size", uint32(o.Heads*o.HeadSize))
-	if limits, _ := f.value("time_step_limit").([]any); len(limits) == 2 {
-		low, _ := number(limits[0])
-		o.MinStep = low
-		if high, ok := number(limits[1]); ok {
-			o.MaxStep = high
-		}
-	}
+	o.MinStep, o.MaxStep = f.stepLimits()
 	if o.Heads < 1 || o.HeadSize < 1 || o.Groups < 1 || o.Heads%o.Groups != 0 || o.StateSize < 1 || o.Heads > maxSize/o.HeadSize || o.Groups > maxSize/o.StateSize {
 		f.fail("its %d heads of %d cannot share %d groups of states of %d equally", o.Heads, o.HeadSize, o.Groups, o.StateSize)
 		return
 	}
 	c.SSM = o
+}
+
+// stepLimits reads the bounds of Mamba 2's steps; 0: there is none. Infinity is written as an object.
+func (f *fields) stepLimits() (low, high float64) {
+	v := f.value("time_step_limit")
+	if v == nil {
+		return 0, 0
+	}
+	limits, _ := v.([]any)
+	if len(limits) == 2 {
+		var lowest, highest bool
+		low, lowest = number(limits[0])
+		if high, highest = number(limits[1]); !highest {
+			o, _ := limits[1].(map[string]any)
+			highest = o["__float__"] == "Infinity"
+		}
+		if lowest && highest {
+			return low, high
+		}
+	}
+	f.fail("field time_step_limit is %v; the smallest and the largest step are wanted", v)
+	return 0, 0
 }
 
 // mamba1 is a Mamba 1 layer on normalised rows h: inputs and gates in one matrix; convolution; steps, B and C from what it gives.
