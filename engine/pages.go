@@ -122,9 +122,10 @@ func (p *pages) count(s *Stats) {
 	s.Pages, s.PageSize, s.PagesIdle = p.Total()[p.main], p.PageSize(), p.Idle()[p.main]
 	s.PagesUsed = s.Pages - p.Available()[p.main]
 	s.Queried, s.Found, s.Stranded, s.Evicted = counts.Queried, counts.Found, counts.Stranded, counts.Evicted
-	for i, total := range p.Total() {
-		if i < p.Groups() && p.Recurrent(i) {
-			s.States = s.States + total
+	s.States = 0
+	for i, recurrent := range p.recurrent {
+		if recurrent {
+			s.States += p.Total()[i]
 		}
 	}
 	s.StatesKept, s.StatesStored = p.Kept()

@@ -52,6 +52,15 @@ func TestRecurrent(t *testing.T) {
 					if s.PagesUsed != 0 || e.pages.Available() != e.pages.Total() {
 						t.Errorf("pages are in use after the last request: %v of %v available", e.pages.Available(), e.pages.Total())
 					}
+					states := 0
+					for g, recurrent := range e.pages.recurrent {
+						if recurrent {
+							states += e.pages.Total()[g]
+						}
+					}
+					if e.publish(); s.States != states || e.Stats().States != states || e.Stats().StatesKept != s.StatesKept {
+						t.Errorf("%d states are there, %d kept, and a step later %d and %d; there are %d", s.States, s.StatesKept, e.Stats().States, e.Stats().StatesKept, states)
+					}
 					if index != "none" && s.Found == 0 {
 						t.Error("nothing was found in the cache")
 					}

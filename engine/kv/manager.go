@@ -137,9 +137,6 @@ const (
 // Groups is the number of cache groups.
 func (m *Manager) Groups() int { return len(m.groups) }
 
-// Recurrent reports whether a group's pages are states.
-func (m *Manager) Recurrent(group int) bool { return m.groups[group].state }
-
 // Windowed reports whether there are groups that Trim gives pages back of.
 func (m *Manager) Windowed() bool { return m.windowed }
 
