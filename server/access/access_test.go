@@ -206,7 +206,7 @@ func TestBrowser(t *testing.T) {
 		{"GET", "127.0.0.1:8000", "https://evil.example", "cross-site", "", false},
 		{"POST", "127.0.0.1:8000", "null", "cross-site", "", false},
 		{"POST", "127.0.0.1:8000", "", "cross-site", "", false},
-		{"GET", "127.0.0.1:8000", "", "cross-site", "", true}, // a link to the page
+		{"GET", "127.0.0.1:8000", "", "cross-site", "", false}, // as a script; for a link see server.TestForeignPages
 		{"POST", "127.0.0.1:8000", "https://page.example", "cross-site", "", true},
 	} {
 		q := httptest.NewRequest(c.method, "/v1/chat/completions", nil)

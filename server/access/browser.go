@@ -28,9 +28,9 @@ func (b Browser) Check(r *http.Request) error {
 	}
 	origin := r.Header.Get("Origin")
 	if origin == "" {
-		// Browsers that send no Origin with a request still say whose page it is from.
-		if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && r.Method != http.MethodGet && r.Method != http.MethodHead {
-			return refused("origin_not_allowed", "the request is from a page of another site (Sec-Fetch-Site: %s)", site)
+		// Browsers that send no Origin with a request, as with scripts and images, still say whose page it is from.
+		if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && !isLink(r) {
+			return refused("origin_not_allowed", "the request is from a page of another site (Sec-Fetch-Site: %s), which may not call this server; allow its origin with --cors, or use API keys (--api-key-file)", site)
 		}
 		return nil
 	}
@@ -41,6 +41,13 @@ func (b Browser) Check(r *http.Request) error {
 		return nil
 	}
 	return refused("origin_not_allowed", "the request is from a page of %.100q, which may not call this server; allow its origin with --cors, or use API keys (--api-key-file)", origin)
+}
+
+// isLink reports whether a request is for a page of its own, in a tab and in no frame: a link on another site leads here, and that site does not see
+// what is answered.
+func isLink(r *http.Request) bool {
+	h := r.Header
+	return r.Method == http.MethodGet && h.Get("Sec-Fetch-Mode") == "navigate" && h.Get("Sec-Fetch-Dest") == "document"
 }
 
 // knownHost reports whether a request's Host is the server's. An address can only be reached as itself: on a connection that came
