@@ -147,7 +147,10 @@ func read(a *Arch, f *fields, files Tensors, hf bool) (*Model, error) {
 	f.warnUnread()
 	m := &Model{Arch: a, Config: c, HF: hf, Meta: f.written, Warnings: f.warnings, files: files, experts: f.experts}
 	m.withoutHead(f)
-	return m, m.checkLayers(f)
+	if err := m.checkLayers(f); err != nil {
+		return m, err
+	}
+	return m, m.checkBiases(f)
 }
 
 // withoutHead has the embedding stand in for the output matrix of a model for embeddings, whose file has none.

@@ -166,7 +166,7 @@ func (f *fields) interleaved(c *Config) *graph.Rotation {
 // partialRotary is what part of a head is rotated where config.json does not say.
 func (f *fields) partialRotary(otherwise float64) {
 	if f.isHF() && f.value("partial_rotary_factor") == nil {
-		f.hf["partial_rotary_factor"] = otherwise
+		f.hf["partial_rotary_factor"], f.assumed["partial_rotary_factor"] = otherwise, true
 	}
 }
 

@@ -21,6 +21,7 @@ type fields struct {
 	files    Tensors
 	written  map[string]any
 	read     map[string]bool // names of fields that were looked at, in the file's world; of RoPE's parameters likewise
+	assumed  map[string]bool // names of fields that config.json does not have and whose default stands in hf
 	experts  quant.Format    // that experts are published in; Invalid: as other weights
 	err      error
 	warnings []string
@@ -35,7 +36,7 @@ func hfFields(name string, config []byte, files Tensors) (*fields, error) {
 	if c == nil {
 		return nil, fmt.Errorf("model: %s holds no JSON object", name)
 	}
-	return &fields{name: name, hf: c, files: files, written: map[string]any{}, read: map[string]bool{}}, nil
+	return &fields{name: name, hf: c, files: files, written: map[string]any{}, read: map[string]bool{}, assumed: map[string]bool{}}, nil
 }
 
 // languagePart makes the text part of a multimodal model's configuration count as the whole, over the given defaults.
@@ -49,6 +50,10 @@ func (f *fields) languagePart(defaults map[string]any) {
 		f.hf = map[string]any{}
 	}
 	maps.Copy(f.hf, part)
+	for name := range defaults {
+		_, own := part[name]
+		f.assumed[name] = !own
+	}
 }
 
 func ggufFields(name, arch string, meta map[string]any, files Tensors) *fields {

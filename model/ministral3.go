@@ -19,7 +19,7 @@ var ministral3 = Arch{
 		if params == nil {
 			params = f.object("rope_scaling")
 		}
-		p := ropeParams{f, params}
+		p := ropeParams{f: f, m: params}
 		beta, orig := p.float("llama_4_scaling_beta", 0), p.float("original_max_position_embeddings", float64(c.Context))
 		all := p.float("mscale_all_dim", 0)
 		if !f.isHF() {

@@ -14,7 +14,7 @@ var phimoe = Arch{
 		c.OutBias = f.biased("attention_bias", "attn_output", false)
 		c.HeadBias = f.switched("lm_head_bias", "output.bias", false)
 		for _, name := range []string{"rope_parameters", "rope_scaling"} {
-			p := ropeParams{f, f.object(name)}
+			p := ropeParams{f: f, m: f.object(name)}
 			if short, long := p.float("short_mscale", 0), p.float("long_mscale", 0); short != long {
 				f.fail("its rotation has short_mscale %g and long_mscale %g; the same of both is supported", short, long)
 			} else if short != 0 {

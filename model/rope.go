@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 
 	"github.com/ridge-llm/ridge/graph"
@@ -28,10 +29,10 @@ func (f *fields) rotation(c *Config, ggufPairing graph.Pairing) *graph.Rotation 
 
 // hfRotation reads one set of rope parameters; nil means the default kind.
 func (f *fields) hfRotation(c *Config, name string, params map[string]any) *graph.Rotation {
-	p := &ropeParams{f: f, m: params}
+	p := &ropeParams{f: f, m: params, main: name == "angles"}
 	r := &graph.Rotation{Name: name, Pairing: graph.HalfPairs}
-	r.Theta = p.float("rope_theta", f.floatOr("rope_theta", "", 10000))
-	partial := p.float("partial_rotary_factor", f.floatOr("partial_rotary_factor", "", 1))
+	r.Theta = p.orOutside("rope_theta", 10000)
+	partial := p.orOutside("partial_rotary_factor", 1)
 	r.Dim = int(float64(c.HeadDim) * partial)
 	f.note("rope.freq_base", float32(r.Theta))
 	f.note("rope.dimension_count", uint32(r.Dim))
@@ -201,8 +202,9 @@ func (f *fields) checkRotation(c *Config, r *graph.Rotation) {
 
 // ropeParams reads a rope_parameters or rope_scaling object.
 type ropeParams struct {
-	f *fields
-	m map[string]any
+	f    *fields
+	m    map[string]any
+	main bool // fields of config.json outside of the object are of these parameters, and not of those of layers with a window
 }
 
 // value is a parameter, nil when absent, which counts as read.
@@ -245,6 +247,17 @@ func (p *ropeParams) float(key string, otherwise float64) float64 {
 		return otherwise
 	}
 	return n
+}
+
+// orOutside is a parameter that may stand in the object or, in older files, outside of it. Where both are there and say different things, the
+// object counts, as in transformers 5, which is warned of.
+func (p *ropeParams) orOutside(key string, otherwise float64) float64 {
+	outside := p.f.floatOr(key, "", otherwise)
+	v := p.float(key, outside)
+	if v != outside && p.main && p.f.hf[key] != nil && !p.f.assumed[key] {
+		p.f.warnings = append(p.f.warnings, fmt.Sprintf("%s: field %s is %g, and %g among the parameters of RoPE, which count; where the field is right, answers are wrong", p.f.name, key, outside, v))
+	}
+	return v
 }
 
 func (p *ropeParams) must(key string) float64 {
