@@ -35,8 +35,8 @@ func Owner(ctx context.Context) string {
 	return owner
 }
 
-// Do runs f, which has so many bytes to work on. If they are not few it waits for a place, by the owner that ctx names, and f gets a thread of low priority. If ctx is done before f has begun, f is not run and the error is ctx's cause. A panic of f
-// is one of Do's, a *Panic.
+// Do runs f, which has so many bytes to work on. If they are not few it waits for a place, by the owner that ctx names, and f gets a thread of low
+// priority; if ctx is done before f has begun, f is not run and the error is ctx's cause. A panic of f is one of Do's, a *Panic.
 func (l *Lane) Do(ctx context.Context, bytes int, f func()) error {
 	if l == nil || bytes < small {
 		f()
@@ -46,6 +46,9 @@ func (l *Lane) Do(ctx context.Context, bytes int, f func()) error {
 		return err
 	}
 	defer l.queue.Release()
+	if ctx.Err() != nil { // there may be a place all the same
+		return context.Cause(ctx)
+	}
 	Run(f)
 	return nil
 }

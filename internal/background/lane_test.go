@@ -72,6 +72,11 @@ func TestLaneGivenUp(t *testing.T) {
 		t.Errorf("the error is %v, not why the caller left", err)
 	}
 	close(end)
+	for range 20 {
+		if err := l.Do(ctx, small, func() { t.Error("it ran though its caller had left") }); !errors.Is(err, gone) {
+			t.Errorf("the error is %v, not why the caller left", err)
+		}
+	}
 	if err := l.Do(t.Context(), small, func() {}); err != nil {
 		t.Error(err)
 	}
