@@ -22,7 +22,7 @@ func Limits(target backend.Limits, stepTokens int) backend.Limits {
 // with Limits.
 func New(prog compile.Runner, release func() error) draft.Drafter {
 	lim := prog.Limits()
-	d := &drafter{prog: prog, release: release, lim: lim, of: map[int64]*slot{}}
+	d := &drafter{prog: prog, release: release, lim: lim, owners: draft.NewSlots(lim.Seqs)}
 	if !prog.HostReads() {
 		d.buffer = make([]float32, lim.Logits*prog.Vocab())
 	}
@@ -38,8 +38,7 @@ type drafter struct {
 	release func() error
 	lim     backend.Limits
 	slots   []slot
-	of      map[int64]*slot
-	calls   int64
+	owners  draft.Slots
 	active  []*slot // whose next token the step at hand computes
 	batch   backend.Batch
 	buffer  []float32
@@ -48,10 +47,7 @@ type drafter struct {
 
 // slot is the part of the cache that a sequence has.
 type slot struct {
-	first    int32 // page
-	used     bool
-	id       int64
-	called   int64   // when it was last asked for
+	first    int32   // page
 	computed []int32 // tokens whose keys and values are there
 	agreed   int     // of them, those known to be the sequence's
 	sequence *draft.Sequence
@@ -68,7 +64,7 @@ func (d *drafter) Seconds(seqs, tokens int) float64 { return d.times.Seconds(seq
 // Propose implements draft.Drafter. A call computes no more of what is not drafted, such as prompts, than one step has room for; sequences that are
 // not at their last token then get no draft.
 func (d *drafter) Propose(seqs []draft.Sequence) error {
-	d.calls++
+	d.owners.Call()
 	d.active = d.active[:0]
 	for i := range seqs {
 		s := &seqs[i]
@@ -76,9 +72,13 @@ func (d *drafter) Propose(seqs []draft.Sequence) error {
 		if len(s.Tokens)+s.Max > d.lim.SeqPages*d.lim.PageSize {
 			continue // the draft would be longer than the context
 		}
-		x := d.slot(s.ID)
-		if x == nil {
+		slot, fresh := d.owners.Take(s.ID)
+		if slot < 0 {
 			continue
+		}
+		x := &d.slots[slot]
+		if fresh {
+			x.computed, x.agreed = x.computed[:0], 0
 		}
 		x.sequence, x.drafted = s, x.drafted[:0]
 		x.agree()
@@ -96,34 +96,15 @@ func (d *drafter) Propose(seqs []draft.Sequence) error {
 		d.times.Observe(n, time.Since(began).Seconds())
 	}
 	for i := range seqs {
-		if x := d.of[seqs[i].ID]; x != nil && x.sequence == &seqs[i] {
+		slot, has := d.owners.Find(seqs[i].ID)
+		if !has {
+			continue
+		}
+		if x := &d.slots[slot]; x.sequence == &seqs[i] {
 			seqs[i].Draft.Tokens, x.sequence = x.drafted, nil
 		}
 	}
 	return nil
-}
-
-// slot is the one of a sequence, or one that was not asked for longest; nil when this call needs all for others.
-func (d *drafter) slot(id int64) *slot {
-	x := d.of[id]
-	if x == nil {
-		x = &d.slots[0]
-		for i := range d.slots {
-			if s := &d.slots[i]; !s.used || x.used && s.called < x.called {
-				x = s
-			}
-		}
-		if x.used && x.called == d.calls {
-			return nil
-		}
-		if x.used {
-			delete(d.of, x.id)
-		}
-		d.of[id] = x
-		x.used, x.id, x.computed, x.agreed = true, id, x.computed[:0], 0
-	}
-	x.called = d.calls
-	return x
 }
 
 // agree forgets computed tokens that the sequence has not come to have, and the last, whose logits are wanted, if it is among them.
@@ -211,12 +192,7 @@ func (d *drafter) choose(logits []float32) {
 }
 
 // Forget implements draft.Drafter.
-func (d *drafter) Forget(id int64, _ []int32) {
-	if x := d.of[id]; x != nil {
-		delete(d.of, id)
-		x.used = false
-	}
-}
+func (d *drafter) Forget(id int64, _ []int32) { d.owners.Forget(id) }
 
 // Close implements draft.Drafter.
 func (d *drafter) Close() error {

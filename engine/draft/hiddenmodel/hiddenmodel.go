@@ -37,7 +37,7 @@ func Limits(target backend.Limits) backend.Limits {
 
 // New drafts with a model, whose programs it owns.
 func New(m Model) (draft.Drafter, error) {
-	d := &drafter{Model: m, lim: m.Layer.Limits(), of: map[int64]*slot{}, row: make([]float32, m.Vocab)}
+	d := &drafter{Model: m, lim: m.Layer.Limits(), owners: draft.NewSlots(m.Layer.Limits().Seqs), row: make([]float32, m.Vocab)}
 	first := []compile.DeviceRows{m.Layer.Input(0)}
 	if m.Combine != nil {
 		if err := first[0].Takes(m.Combine.Kept(0)); err != nil {
@@ -72,8 +72,7 @@ type drafter struct {
 	lim     backend.Limits
 	first   []compile.DeviceRows // inputs that the target's hidden states go to
 	slots   []slot
-	of      map[int64]*slot
-	calls   int64
+	owners  draft.Slots
 	pending []*slot // with rows that the target has computed and the layer has not
 	active  []*slot // whose next token the step at hand drafts
 	batch   backend.Batch
@@ -85,10 +84,7 @@ type drafter struct {
 
 // slot is the part of the cache that a sequence has.
 type slot struct {
-	number    int // of its pages
-	used      bool
-	id        int64
-	called    int64           // when rows of it were last computed
+	number    int             // of its pages
 	positions []int32         // of the rows in the cache, ascending: of tokens whose hidden states nobody kept there is none
 	salt      uint64          // of the sequence
 	text      []int32         // what the rows are of: tokens up to the one after the last row's position
@@ -107,21 +103,24 @@ func (d *drafter) Seconds(seqs, tokens int) float64 { return d.times.Seconds(seq
 
 // Computed implements draft.FromHidden. Of a sequence of which tokens were taken back, the layer's rows are taken back too.
 func (d *drafter) Computed(all []draft.Computed) {
-	d.calls++
+	d.owners.Call() // the sequences of which rows are computed
 	d.pending = d.pending[:0]
 	for i := range all {
 		c := all[i]
-		if x := d.of[c.ID]; x != nil && !x.fresh {
-			x.cut(c.From)
+		if slot, has := d.owners.Find(c.ID); has && !d.slots[slot].fresh {
+			d.slots[slot].cut(c.From)
 		}
 		c.Rows = c.Rows[:max(0, min(len(c.Rows), len(c.Tokens)-1-c.From))] // each with the token after it
 		if len(c.Rows) == 0 || len(c.Tokens) > d.lim.SeqPages*d.lim.PageSize {
 			continue
 		}
-		if x := d.slot(c.ID); x != nil {
-			x.computed = c
-			d.pending = append(d.pending, x)
+		slot, fresh := d.owners.Take(c.ID)
+		if slot < 0 {
+			continue
 		}
+		x := &d.slots[slot]
+		x.computed, x.fresh = c, x.fresh || fresh
+		d.pending = append(d.pending, x)
 	}
 }
 
@@ -135,35 +134,17 @@ func (x *slot) cut(position int) {
 	x.text = x.text[:min(len(x.text), position+1)]
 }
 
-// slot is the one of a sequence, or one that rows were not computed of for longest; nil when this step needs all for others.
-func (d *drafter) slot(id int64) *slot {
-	x := d.of[id]
-	if x == nil {
-		for i := range d.slots {
-			if s := &d.slots[i]; x == nil || !s.used && x.used || s.used == x.used && s.called < x.called {
-				x = s
-			}
-		}
-		if x.used && x.called == d.calls {
-			return nil
-		}
-		if x.used {
-			delete(d.of, x.id)
-		}
-		d.of[id] = x
-		x.used, x.id, x.fresh = true, id, true
-	}
-	x.called = d.calls
-	return x
-}
-
 // Propose implements draft.Drafter. Rows that the target has computed are taken in, also of sequences that nothing is drafted for.
 func (d *drafter) Propose(seqs []draft.Sequence) error {
 	for i := range seqs {
 		s := &seqs[i]
 		s.Draft = draft.Draft{}
-		x := d.of[s.ID]
-		if x == nil || x.called != d.calls || x.computed.From+len(x.computed.Rows) != len(s.Tokens)-1 || len(s.Tokens)+s.Max > d.lim.SeqPages*d.lim.PageSize {
+		slot, has := d.owners.Find(s.ID)
+		if !has || !d.owners.Called(slot) || len(s.Tokens)+s.Max > d.lim.SeqPages*d.lim.PageSize {
+			continue
+		}
+		x := &d.slots[slot]
+		if x.computed.From+len(x.computed.Rows) != len(s.Tokens)-1 {
 			continue // tokens behind the rows are known, as those that a grammar forces
 		}
 		x.sequence, x.drafted = s, x.drafted[:0]
@@ -349,13 +330,12 @@ func (d *drafter) target(logits []float32) []float32 {
 
 // Forget implements draft.Drafter.
 func (d *drafter) Forget(id int64, _ []int32) {
-	x := d.of[id]
-	if x == nil {
+	slot, has := d.owners.Find(id)
+	if !has {
 		return
 	}
-	delete(d.of, id)
-	x.used = false
-	if i := slices.Index(d.pending, x); i >= 0 {
+	d.owners.Forget(id)
+	if i := slices.Index(d.pending, &d.slots[slot]); i >= 0 {
 		d.pending = slices.Delete(d.pending, i, i+1)
 	}
 }
