@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"runtime/debug"
 
 	"github.com/ridge-llm/ridge/engine/sample"
@@ -123,6 +124,9 @@ func (r *request) emitForced() (sample.Reason, error) {
 	}
 	s := r.Forced[0]
 	r.Forced = r.Forced[1:]
+	if n := len(r.tokens) + len(s.Tokens); n > r.sched.Limit || n == r.sched.Limit && s.Reason == "" && s.Err == "" {
+		return "", fmt.Errorf("engine: the forced outputs go on where the answer ends, at %d tokens", r.MaxTokens)
+	}
 	for _, token := range s.Tokens {
 		r.tokens = append(r.tokens, token)
 		r.output++

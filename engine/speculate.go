@@ -31,6 +31,7 @@ const behind = 8
 // speculation has drafts proposed for steps and settles what became of them.
 type speculation struct {
 	Speculation
+	name     string // the drafter's
 	queue    *queue // whose requests they are
 	pages    *pages // that they take
 	times    *predict.Times
@@ -59,6 +60,9 @@ type draftLimits struct {
 func newSpeculation(o Speculation, l *loop, stepTokens int) speculation {
 	s := speculation{Speculation: o, queue: &l.queue, pages: &l.pages, times: l.meter.times, recorder: l.recorder, clock: l.meter.clock}
 	s.limits = draftLimits{ids: l.ids, stepTokens: stepTokens, logits: l.prog.Limits().Logits}
+	if o.Drafter != nil {
+		s.name = o.Drafter.Name()
+	}
 	if d, branches := o.Drafter.(draft.Branching); branches {
 		s.plan.acceptance.Trees = d.Trees()
 	}
@@ -180,7 +184,7 @@ func (s *speculation) token(r *request, logits []float32, drafted []int32) int32
 func (s *speculation) stop(err error) {
 	err = errors.Join(err, s.Drafter.Close())
 	if s.Failed != nil {
-		s.Failed(fmt.Errorf("engine: drafting by %s failed and is switched off; answers go on without: %w", s.Drafter.Name(), err))
+		s.Failed(fmt.Errorf("engine: drafting by %s failed and is switched off; answers go on without: %w", s.name, err))
 	}
 	s.Drafter = nil
 	s.recorder.DraftingStopped()

@@ -10,7 +10,7 @@ func (s *speculation) note(f *InFlight, r *request) {
 	}
 	s.recorder.Drafted(r.sched.ID, *d)
 	x := &f.drafts
-	x.Drafter, x.ExpectedGain = s.Drafter.Name(), s.plan.gain
+	x.Drafter, x.ExpectedGain = s.name, s.plan.gain
 	x.Drafts++
 	x.DraftTokens += len(d.Tokens)
 	if x.LongestDraft = max(x.LongestDraft, d.Depth()); !d.Chain() {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -213,46 +212,6 @@ func onStates(t *testing.T, dir string, dev backend.Device, lim backend.Limits, 
 	}
 	t.Cleanup(prog.Close)
 	return newStepped(t, prog, o)
-}
-
-// failing is a drafter that fails.
-type failing struct {
-	informed
-	panics bool
-	closed int
-}
-
-func (d *failing) Propose([]draft.Sequence) error {
-	if d.panics {
-		panic("out of luck")
-	}
-	return errors.New("out of luck")
-}
-
-func (d *failing) Close() error {
-	d.closed++
-	return nil
-}
-
-// TestDrafterFails: a drafter that fails is switched off, and answers go on.
-func TestDrafterFails(t *testing.T) {
-	for _, panics := range []bool{false, true} {
-		var said []error
-		d := &failing{informed: informed{ended: map[int64]bool{}}, panics: panics}
-		e := onRef(t, true, backend.Limits{Tokens: 64, Seqs: 2, Logits: 8, PageSize: 4, SeqPages: 16, Pages: 32}, Options{
-			Speculation: Speculation{Drafter: d, Tokens: 3, Always: true, Failed: func(err error) { said = append(said, err) }},
-		})
-		var got collected
-		if err := e.Submit(context.Background(), got.into(greedy([]int32{5, 6, 7}, 9))); err != nil {
-			t.Fatal(err)
-		}
-		for e.admit(); len(e.queue.byID) > 0; {
-			mustStep(t, e)
-		}
-		if len(got.tokens) != 9 || len(said) != 1 || d.closed != 1 {
-			t.Errorf("%d tokens of 9, drafter closed %d times, said: %v", len(got.tokens), d.closed, said)
-		}
-	}
 }
 
 // borrowed is a program that its Close leaves open: its owner closes it.
