@@ -19,6 +19,7 @@ import (
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/grammar"
+	"github.com/ridge-llm/ridge/engine/grammar/grammartest"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/engine/sched"
 	"github.com/ridge-llm/ridge/graph"
@@ -147,6 +148,12 @@ func TestAdaptersMixed(t *testing.T) {
 // mixed compares requests of one setup that run beside others with what they get alone, without adapters in the cache.
 func mixed(t *testing.T, s adapterSetup, interleavings int) {
 	const requests = 30
+	b, err := s.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocab := b.Model.Config.Vocab
+	b.Close()
 	e, all := s.start(t)
 	random := rand.New(rand.NewPCG(3, 4))
 	next := func() engine.Request {
@@ -164,7 +171,8 @@ func mixed(t *testing.T, s adapterSetup, interleavings int) {
 	}
 	constrained := func(r engine.Request, i int) engine.Request { // a matcher is the engine's from Submit on
 		if i%5 == 0 {
-			r.Ends, r.Grammar = []int32{2}, letters(t, "([a-m]-->[0-9][0-9])+", s.open)
+			g, err := grammar.FromRegex("([a-m]-->[0-9][0-9])+")
+			r.Ends, r.Grammar = []int32{2}, grammartest.Letters(t, vocab, g, err)
 		}
 		return r
 	}
@@ -214,37 +222,6 @@ func mixed(t *testing.T, s adapterSetup, interleavings int) {
 	if loads := e.Stats().AdapterLoads; loads < int64(s.slots*2) {
 		t.Errorf("%d adapters were put into slots, and none was evicted", loads)
 	}
-}
-
-// letters is the grammar of a regular expression, over tokens from 3 on that are characters from '!' on.
-func letters(t *testing.T, pattern string, open func() (*modeldir.Dir, error)) *grammar.Matcher {
-	t.Helper()
-	b, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	bytes := make([][]byte, b.Model.Config.Vocab)
-	for i := 3; i < 96; i++ {
-		bytes[i] = []byte{byte('!' + i - 3)}
-	}
-	v, err := grammar.NewVocabulary(grammar.Tokens{Bytes: bytes, Ends: []int32{2}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := grammar.FromRegex(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := grammar.Compile(g, v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := a.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // TestActivated: an activated adapter (aLoRA) goes on from pages that the base has computed before its invocation, and the base from those

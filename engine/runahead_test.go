@@ -10,36 +10,10 @@ import (
 	"github.com/ridge-llm/ridge/backend/ref"
 	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/engine/grammar"
+	"github.com/ridge-llm/ridge/engine/grammar/grammartest"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
 )
-
-// letters is a grammar's matcher over a vocabulary in which token 3+i is the character '!'+i, as many as the test model has, and
-// token 2 ends an answer.
-func letters(t testing.TB, pattern string) *grammar.Matcher {
-	t.Helper()
-	bytes := make([][]byte, 96)
-	for i := 3; i < len(bytes); i++ {
-		bytes[i] = []byte{byte('!' + i - 3)}
-	}
-	v, err := grammar.NewVocabulary(grammar.Tokens{Bytes: bytes, Ends: []int32{2}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := grammar.FromRegex(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := grammar.Compile(g, v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := a.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
 
 // collected is a request's answer and end.
 type collected struct {
@@ -58,7 +32,8 @@ func (c *collected) into(r Request) Request {
 func constrainedRequest(t testing.TB, seed uint64, n int) Request {
 	r := greedy([]int32{int32(4 + seed), 20, 30}, n)
 	r.Params.Temperature, r.Params.Seed = 1.2, seed
-	r.Ends, r.Grammar = []int32{2}, letters(t, "([a-m]-->[0-9][0-9])+")
+	g, err := grammar.FromRegex("([a-m]-->[0-9][0-9])+")
+	r.Ends, r.Grammar = []int32{2}, grammartest.Letters(t, 96, g, err)
 	return r
 }
 

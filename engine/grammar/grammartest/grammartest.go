@@ -49,6 +49,31 @@ func Start(t testing.TB, g *syntax.Grammar, err error) (*automaton.Matcher, erro
 	return m, nil
 }
 
+// Letters is a grammar's matcher over a vocabulary of n tokens in which token 3+i is the character '!'+i, up to '}', and token 2 ends a text.
+func Letters(t testing.TB, n int, g *syntax.Grammar, err error) *automaton.Matcher {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := make([][]byte, n)
+	for i := 3; i < min(n, 96); i++ {
+		tokens[i] = []byte{byte('!' + i - 3)}
+	}
+	v, err := automaton.NewVocabulary(automaton.Tokens{Bytes: tokens, Ends: []int32{2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := automaton.Compile(g, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := a.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 // MustStart is start for grammars that are right.
 func MustStart(t testing.TB, g *syntax.Grammar, err error) *automaton.Matcher {
 	t.Helper()
