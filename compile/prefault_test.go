@@ -1,8 +1,11 @@
 package compile
 
 import (
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/ref"
@@ -15,9 +18,20 @@ type prefaulter struct {
 	prefaulted []backend.Buffer
 	first      chan struct{} // closed by the first touch, after which
 	goOn       chan struct{} // it waits for this
+	busy       atomic.Bool   // memory is being prefaulted
+	freed      atomic.Int64  // buffers
+	under      atomic.Int64  // of them, those that were freed while memory was being prefaulted
+}
+
+func (d *prefaulter) Free(backend.Buffer) {
+	if d.freed.Add(1); d.busy.Load() {
+		d.under.Add(1)
+	}
 }
 
 func (d *prefaulter) Prefault(b backend.Buffer) {
+	d.busy.Store(true)
+	defer d.busy.Store(false)
 	if d.prefaulted = append(d.prefaulted, b); len(d.prefaulted) == 1 {
 		close(d.first)
 		<-d.goOn
@@ -31,6 +45,7 @@ func startPrefaulting(most int64) (*Program, *prefaulter) {
 	p := &Program{
 		Graph: &graph.Graph{Caches: []*graph.Cache{long, short}}, dev: d,
 		pages: map[*graph.Cache]backend.Buffer{long: {Mem: "long", Len: 5*stride - 7}, short: {Mem: "short", Len: 3 * stride}},
+		owned: []backend.Buffer{{Mem: "long"}, {Mem: "short"}},
 	}
 	p.PrefaultAhead(most)
 	<-d.first
@@ -60,10 +75,18 @@ func TestPrefaultAhead(t *testing.T) {
 // TestCloseEndsPrefaulting: what is being prefaulted is not freed under it, and no more is prefaulted afterwards.
 func TestCloseEndsPrefaulting(t *testing.T) {
 	p, d := startPrefaulting(1 << 40)
-	p.prefaulting.stop.Store(true)
+	closed := make(chan struct{})
+	go func() {
+		p.Close()
+		close(closed)
+	}()
+	for !p.prefaulting.stop.Load() {
+		runtime.Gosched()
+	}
+	time.Sleep(10 * time.Millisecond) // in which nothing may be freed
 	close(d.goOn)
-	p.Close()
-	if len(d.prefaulted) != 1 {
-		t.Errorf("%d pieces were prefaulted after the program was to close", len(d.prefaulted))
+	<-closed
+	if len(d.prefaulted) != 1 || d.freed.Load() != 2 || d.under.Load() != 0 {
+		t.Errorf("%d pieces were prefaulted after the program was to close, and of %d buffers %d were freed meanwhile", len(d.prefaulted)-1, d.freed.Load(), d.under.Load())
 	}
 }

@@ -58,7 +58,7 @@ func workloadOf(t *testing.T, e *stepped, ctx func(i int) context.Context, answe
 func always(int) context.Context { return context.Background() }
 
 // TestSwap: requests that are swapped out for want of pages, and come back, get the tokens and logits that they get alone;
-// after the last no request has a page, on the device or in host memory.
+// after the last no request has a page, on the device or in host memory. Where that has too little room, some are computed again.
 func TestSwap(t *testing.T) {
 	const requests = 6
 	var want, got [requests]answer
@@ -70,9 +70,14 @@ func TestSwap(t *testing.T) {
 	for len(e.queue.byID) > 0 {
 		mustStep(t, e)
 	}
-	for _, index := range []string{"radix", "hash", "none"} {
+	little := tight
+	little.SwapPages = 4
+	for _, c := range []struct {
+		index string
+		lim   backend.Limits
+	}{{"radix", tight}, {"hash", tight}, {"none", tight}, {"radix", little}} {
 		got = [requests]answer{}
-		e = still(t, modeldir.Builtin, tight, Options{Index: index, Predictor: dear{}})
+		e = still(t, modeldir.Builtin, c.lim, Options{Index: c.index, Predictor: dear{}})
 		workloadOf(t, e, always, got[:], ends[:])
 		for len(e.queue.byID) > 0 {
 			if err := e.step(); err != nil {
@@ -86,7 +91,10 @@ func TestSwap(t *testing.T) {
 		e.publish()
 		s := e.Stats()
 		if s.Swaps == 0 || s.SwappedOut == 0 || s.SwappedIn != s.SwappedOut || s.HostUsed != 0 || s.PagesUsed != 0 {
-			t.Errorf("%s: all must have come back, and some must have been away: %+v", index, s)
+			t.Errorf("%s: all must have come back, and some must have been away: %+v", c.index, s)
+		}
+		if c.lim.SwapPages == little.SwapPages && s.Preemptions == s.Swaps {
+			t.Errorf("with %d pages of host memory all of %d requests were swapped out", c.lim.SwapPages, s.Swaps)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -197,14 +198,20 @@ func TestServeSignals(t *testing.T) {
 	}
 }
 
-// TestServeRegularFiles: a FIFO or a device in place of a file is refused at once, where reading it would wait without end.
+// TestServeRegularFiles: a FIFO, a socket or a device in place of a file is refused at once, where reading it would wait without end.
 func TestServeRegularFiles(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Skip(err)
 	}
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer l.Close()
 	for _, args := range [][]string{
-		{fifo}, {"--api-key-file", fifo}, {"--record", fifo}, {"--chat-template", fifo}, {"--api-key-file", "/dev/zero"}, {"--record", "/dev/full"}, {"/dev/zero"},
+		{socket}, {"--api-key-file", socket}, {"--chat-template", socket}, {fifo}, {"--api-key-file", fifo}, {"--record", fifo}, {"--chat-template", fifo}, {"--api-key-file", "/dev/zero"}, {"--record", "/dev/full"}, {"/dev/zero"},
 		{"--tls-cert", fifo, "--tls-key", fifo},
 	} {
 		out, err := exec.CommandContext(t.Context(), "ridge", append([]string{"serve", "--data-dir", "off", "--listen", "127.0.0.1:0"}, args...)...).CombinedOutput()
