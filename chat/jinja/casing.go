@@ -36,14 +36,15 @@ func capitalize(s string) string {
 func title(s string) string {
 	var b strings.Builder
 	inWord, low := false, lower(s) // low is where s is: the lower case of a letter depends on those around it, but not how long it is
-	for _, c := range s {
-		n := len(lower(string(c)))
+	for s != "" {
+		c, size := utf8.DecodeRuneInString(s)
+		n := len(lower(s[:size])) // size is 1 where s is no UTF-8
 		if inWord {
 			b.WriteString(low[:n])
 		} else {
-			b.WriteString(titleCase(string(c)))
+			b.WriteString(titleCase(s[:size]))
 		}
-		inWord, low = isCased(c), low[n:]
+		inWord, s, low = isCased(c), s[size:], low[n:]
 	}
 	return b.String()
 }
