@@ -4,7 +4,7 @@ export CGO_ENABLED = 0
 
 ENTRY = $(if $(filter linux/amd64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)),-E main.entry)
 
-.PHONY: build ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak arm64 systems
+.PHONY: build ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak adapters hybrids arm64 systems
 
 # Where limits of memory are tiny, -E has the program say so in place of the Go runtime's stack trace (cmd/ridge/entry_linux_amd64.s).
 build:

@@ -82,7 +82,8 @@ func (r *request) cutByGrammar() {
 	}
 }
 
-// take is a request's pages for its next n tokens and its draft behind them; with recurrent layers the request keeps what it had before. Without pages for both it gets those for the tokens.
+// take is a request's pages for its next n tokens and its draft behind them; with recurrent layers the request keeps what it had before. Without
+// pages for both it gets those for the tokens.
 func (s *speculation) take(r *request, n int) bool {
 	if k := len(r.draft.Tokens); k > 0 {
 		if s.pages.hasStates() {

@@ -67,8 +67,8 @@ func (m *Model) measure(s *graph.Step) load {
 	return l
 }
 
-// guess is the load of a shape. Sequences, all of which have a past, and windowed rows and pairs are upper bounds: every row of logits but those of drafts is a sequence, and there may be one
-// more, whose prompt is not finished in this step.
+// guess is the load of a shape. Sequences, all of which have a past, and windowed rows and pairs are upper bounds: every row of logits but those of
+// drafts is a sequence, and there may be one more, whose prompt is not finished in this step.
 func (m *Model) guess(s Shape) load {
 	l := load{tokens: int64(s.Tokens), logits: int64(s.Logits), decodes: s.Tokens == s.Logits && s.Drafts == 0}
 	l.seqs = min(l.logits-int64(s.Drafts)+1, l.tokens)

@@ -14,9 +14,9 @@ var indexes = []struct {
 	make func(nodes, pageSize int) Index
 }{{"radix", Radix}, {"hash blocks", HashBlocks}, {"none", None}}
 
-// machine drives a manager as the engine does, over a naive cache memory: a row of it holds, in place of keys and values,
-// the salt at its position and all the tokens up to its own, and a state those of all its sequence's tokens. Whatever is shared, copied, evicted, truncated or swapped, every sequence must find
-// in the rows that its tokens look at what it would have computed alone.
+// machine drives a manager as the engine does, over a naive cache memory: a row of it holds, in place of keys and values, the salt at its position
+// and all the tokens up to its own, and a state those of all its sequence's tokens. Whatever is shared, copied, evicted, truncated or swapped, every
+// sequence must find in the rows that its tokens look at what it would have computed alone.
 type machine struct {
 	device, host memory
 	running      []*request

@@ -171,9 +171,7 @@ func TestPlans(t *testing.T) {
 		},
 			[]*Request{a, long, other}, nil,
 			[]wantChunk{{a, 1, true, false}, {long, 16, false, false}}, nil},
-		{"no answers, no hurry", func(o *Options) {
-			o.Price, o.TargetITL = func(s Shape) float64 { return 99 }, 50
-		},
+		{"no answers, no hurry", func(o *Options) { o.Price, o.TargetITL = func(s Shape) float64 { return 99 }, 50 },
 			[]*Request{long}, nil,
 			[]wantChunk{{long, 128, false, false}}, nil},
 		{"a chunk with which the step takes three times as long", func(o *Options) {

@@ -105,22 +105,3 @@ func someEmbeddings(width int) func(b *backend.Batch, rnd *rand.Rand) {
 		}
 	}
 }
-
-// largeHeadCases attend with heads of more than 256, as Gemma 4's layers of full attention do, with and without token trees.
-func largeHeadCases() []Case {
-	var all []Case
-	for _, h := range []struct{ heads, kv, size, window int }{{16, 2, 512, 0}, {3, 1, 384, 40}, {4, 4, 264, 0}} {
-		for _, vary := range []func(*backend.Batch, *rand.Rand){nil, Trees} {
-			all = append(all, Case{
-				Name: fmt.Sprintf("Attention/large/%d:%dx%d/window%d/trees%t", h.heads, h.kv, h.size, h.window, vary != nil), Op: "Attention",
-				Steps: Steps{{135, 1, 3}, {1, 33, 1}, {1, 1, 1}}, Window: h.window, Tolerance: 1e-5, Vary: vary,
-				Graph: func(b *graph.Builder) *graph.Value {
-					kv := axis("kv", h.kv, h.size)
-					cache := b.KVWrite(b.Cache(0, kv, kv, h.window), feed(b, "k", kv), feed(b, "v", kv))
-					return b.Attention("y", feed(b, "q", axis("heads", h.heads, h.size)), cache, graph.Attention{Scale: 0.1, Softcap: 2 * float64(h.kv%2)})
-				},
-			})
-		}
-	}
-	return all
-}

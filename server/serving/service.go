@@ -38,8 +38,8 @@ func (s *Service) Registry() *prometheus.Registry { return s.metrics.registry }
 // CountPrompt counts tokens of a request without an answer in tokens.
 func (s *Service) CountPrompt(tokens int) { s.metrics.prompt.Add(float64(tokens)) }
 
-// For makes a request's parameters those of its tenant: what is cached of its prompts is the tenant's own, unless tenants share, and none goes before the usual priority but by a key
-// marked admin.
+// For makes a request's parameters those of its tenant: what is cached of its prompts is the tenant's own, unless tenants share, and none goes before
+// the usual priority but by a key marked admin.
 func For(ctx context.Context, p ridge.Params) ridge.Params {
 	c := access.From(ctx)
 	p.Tenant = c.Salt()
