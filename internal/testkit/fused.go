@@ -120,7 +120,10 @@ func fusedCases() []Case {
 func fusedAdapterCases() []Case {
 	var all []Case
 	hidden, ffn, kv := axis("hidden", 256, 1), axis("ffn", 512, 1), axis("kv", 136, 1)
-	for name, vary := range map[string]func(*backend.Batch, *rand.Rand){"": giveAdapters, "/none": nil, "/two": giveTwoAdapters} {
+	for _, given := range []struct {
+		name string
+		vary func(*backend.Batch, *rand.Rand)
+	}{{"", giveAdapters}, {"/none", nil}, {"/two", giveTwoAdapters}} {
 		for _, kind := range []string{"products", "more"} {
 			for _, steps := range append(rowSteps(), Steps{{1, 1, 1, 1, 1}}, Steps{slices.Repeat([]int{1}, 20)}) {
 				layers := func(b *graph.Builder, x *graph.Value, outs ...graph.Axis) []*graph.Value {
@@ -134,7 +137,7 @@ func fusedAdapterCases() []Case {
 				}
 				add := func(what string, g func(b *graph.Builder, x *graph.Value) *graph.Value) {
 					all = append(all, Case{
-						Name: fmt.Sprintf("AdaptedLinear/%s/%s%s/rows%d of %d", what, kind, name, LimitsFor(steps, 16).Tokens, len(steps[0])), Op: "AdaptedLinear", Fuse: []graph.Kind{graph.AdaptedLinear}, Steps: steps, Vary: vary, Tolerance: 1e-4,
+						Name: fmt.Sprintf("AdaptedLinear/%s/%s%s/rows%d of %d", what, kind, given.name, LimitsFor(steps, 16).Tokens, len(steps[0])), Op: "AdaptedLinear", Fuse: []graph.Kind{graph.AdaptedLinear}, Steps: steps, Vary: given.vary, Tolerance: 1e-4,
 						Graph: func(b *graph.Builder) *graph.Value { return g(b, feed(b, "x", hidden)) },
 					})
 				}

@@ -26,11 +26,14 @@ func Lookup(name string) (graph.Stored, bool) {
 }
 
 // RandomWeights makes the tensors of a graph: norms near one, decays near minus one, embeddings of unit size, matrices that keep the size of
-// what they multiply.
+// what they multiply. What adapters fill has no tensor: its Tensor names the matrix that adapters change.
 func RandomWeights(g *graph.Graph, seed uint64) (Weights, error) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	all := Weights{}
 	for _, w := range g.Weights {
+		if w.Slots != nil {
+			continue
+		}
 		rows, cols := w.Matrices()*w.Out.Len(), w.In.Len()
 		x := make([]float32, rows*cols)
 		mean, size := float32(0), float32(1)
