@@ -68,6 +68,7 @@ var policy = []struct {
 	{"internal/testkit/...", []string{"..."}, ""},
 	{"internal/device", []string{"graph", "backend/..."}, "devices by their names"},
 	{"internal/cgroup", nil, "control groups of this process"},
+	{"internal/cascade", nil, "numbers and texts; it knows no models"},
 	{"internal/background", nil, "threads that give way"},
 	{"internal/regular", nil, "files that have an end"},
 	{"internal/size", nil, "numbers and their text"},
@@ -95,13 +96,13 @@ var policy = []struct {
 	{"server/store", []string{"internal/regular", "internal/size"}, "files and jobs on a disk"},
 	{"server/api", []string{"", "chat", "internal/background"}, "HTTP, and errors of the library"},
 	{"server/access", []string{"server/api", "internal/background"}, "keys and tenants; it knows no models"},
-	{"server/serving", []string{"", "chat", "server/access", "server/api", "internal/background"}, "a model under a name, with metrics, for tenants"},
+	{"server/serving", []string{"", "chat", "server/access", "server/api", "internal/background", "internal/cascade"}, "a model under a name, with metrics, for tenants"},
 	{"server/openai", []string{"", "chat/...", "server/api", "server/serving"}, ""},
 	{"server/anthropic", []string{"", "server/api", "server/serving", "server/openai"}, "an adapter of OpenAI's chat requests"},
 	{"server/ollama", []string{"", "chat", "server/api", "server/serving", "server/openai"}, "an adapter of OpenAI's chat requests"},
 	{"server/vllm", []string{"", "tokenizer", "server/api", "server/serving", "server/openai"}, "what vLLM adds to OpenAI's API"},
 	{"server/batch", []string{"server/access", "server/api", "server/serving", "server/store"}, "lines are answered by a handler, of whatever API"},
-	{"server", []string{"", "server/...", "internal/background"}, "the APIs under one address"},
+	{"server", []string{"", "server/...", "internal/background", "internal/cascade"}, "the APIs under one address"},
 	{"cmd/ridge/...", []string{"..."}, "nothing imports it"},
 }
 

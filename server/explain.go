@@ -18,6 +18,9 @@ func (s *Server) explain(_ http.ResponseWriter, r *http.Request) (any, error) {
 		}
 	}
 	all := s.Service.Explanations(r.Context(), id)
+	for i := 0; len(all) == 0 && i < len(s.stages); i++ {
+		all = s.stages[i].service.Explanations(r.Context(), id)
+	}
 	if len(all) == 0 {
 		return nil, &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error",
 			Message: fmt.Sprintf("there is no finished request %s; give the X-Request-Id of an answer, or the answer's id, of the latest %d", id, serving.KeptExplanations)}

@@ -2,8 +2,11 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/ridge-llm/ridge/server/anthropic"
@@ -24,6 +27,9 @@ func (s *Server) route() {
 		s.own(),
 	} {
 		for pattern, handler := range routes {
+			if slices.Contains(answering, pattern) {
+				handler = s.cascaded(pattern, handler)
+			}
 			s.mux.HandleFunc(pattern, handler)
 		}
 	}
@@ -35,7 +41,7 @@ func (s *Server) own() map[string]http.HandlerFunc {
 		"GET /health":                   s.health,
 		"GET /version":                  s.Handle(s.version),
 		"GET /api/version":              s.Handle(s.version),
-		"GET /metrics":                  promhttp.HandlerFor(s.Registry(), promhttp.HandlerOpts{}).ServeHTTP,
+		"GET /metrics":                  promhttp.HandlerFor(s.registries(), promhttp.HandlerOpts{}).ServeHTTP,
 		"GET /v1/requests/{id}/explain": s.Handle(s.explain),
 		"GET /stats":                    s.Handle(s.stats),
 		"GET /steps":                    s.Handle(s.steps),
@@ -45,6 +51,17 @@ func (s *Server) own() map[string]http.HandlerFunc {
 		"GET /engine.js":                page,
 		catchAll:                        s.notFound,
 	}
+}
+
+// registries are the metrics of all models, and of the process: memory, goroutines, descriptors. A soak (bench/soak) reads whether they grow.
+func (s *Server) registries() prometheus.Gatherers {
+	process := prometheus.NewRegistry()
+	process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	all := prometheus.Gatherers{process, s.Registry()}
+	for i := range s.stages {
+		all = append(all, s.stages[i].service.Registry())
+	}
+	return all
 }
 
 // everywhere is the pattern of all that no other matches.

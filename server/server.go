@@ -41,6 +41,7 @@ type Options struct {
 	Version string        // what /version says
 	Log     *slog.Logger  // nil: nothing is logged
 	Drain   time.Duration // that requests under way have to end when the server is to stop; 0: 30 s
+	Cascade []Stage       // models that are asked before the server's own, and whose answers are the client's where they are sure enough
 	Store   *store.Store  // of files and batches, the caller's to close after the server; nil: there are none
 }
 
@@ -51,6 +52,7 @@ type Server struct {
 	options Options
 	keys    *access.Ring
 	batches *batch.API
+	stages  []stage
 	mux     *http.ServeMux
 }
 
@@ -67,6 +69,7 @@ func New(m *ridge.Model, o Options) *Server {
 	s := &Server{
 		Service: serving.New(m, o.Name, lane), Responder: &api.Responder{Log: o.Log, Shape: shape, Lane: lane},
 		options: o, keys: access.NewRing(o.Keys, o.Shared, time.Now), mux: http.NewServeMux()}
+	s.addStages(o.Cascade, lane)
 	s.batches = batch.New(s.Service, s.Responder, o.Store, s.keys, http.HandlerFunc(s.line))
 	s.route()
 	s.batches.Start()

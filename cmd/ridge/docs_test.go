@@ -35,7 +35,9 @@ func TestDocs(t *testing.T) {
 				t.Errorf("%s: there is no command as in %q", file, m[0])
 				continue
 			}
-			shown[cmd.Name()] = shown[cmd.Name()] || file == readme
+			for c := cmd; c.HasParent(); c = c.Parent() {
+				shown[c.Name()] = shown[c.Name()] || file == readme
+			}
 			for _, o := range flag.FindAllStringSubmatch(m[1], -1) {
 				if cmd.Flags().Lookup(o[1]) == nil {
 					t.Errorf("%s: %s has no --%s, as in %q", file, cmd.CommandPath(), o[1], m[0])

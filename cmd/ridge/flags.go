@@ -39,6 +39,11 @@ func addQuantization(fl *pflag.FlagSet, to *string) {
 
 // load loads the model, from the hub if it is there and not here, and says so when it is the built-in one.
 func (f *modelFlags) load(ctx context.Context) (*ridge.Model, error) {
+	return f.loadWith(ctx, ridge.Load)
+}
+
+// loadWith is load by a function of the library's.
+func (f *modelFlags) loadWith(ctx context.Context, load func(string, ridge.Options) (*ridge.Model, error)) (*ridge.Model, error) {
 	if f.path == "" {
 		fmt.Fprintln(os.Stderr, "ridge: no model named, using the built-in one (small stories, the vocabulary of LLM inference); choose another with --model")
 	}
@@ -55,7 +60,7 @@ func (f *modelFlags) load(ctx context.Context) (*ridge.Model, error) {
 	}
 	f.options.Note = func(text string) { fmt.Fprintln(os.Stderr, "ridge:", text) }
 	defer restCollector()()
-	return ridge.Load(path, f.options)
+	return load(path, f.options)
 }
 
 // samplingFlags are the settings of sampling; those not given are the model's defaults.

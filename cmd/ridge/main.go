@@ -72,7 +72,7 @@ named, so that everything can be tried at once.`,
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"run", "Run models:", []*cobra.Command{runCommand(), serveCommand(), psCommand(), devicesCommand()}},
+		{"run", "Run models:", []*cobra.Command{runCommand(), serveCommand(), cascadeCommand(), psCommand(), devicesCommand()}},
 		{"models", "Models and files:", []*cobra.Command{pullCommand(), listCommand(), rmCommand(), showCommand(), convertCommand(), mergeCommand(), quantizeCommand(), dummyCommand(), checkCommand(), tokenizeCommand(), templateCommand()}},
 		{"price", "Predict performance:", []*cobra.Command{planCommand(), rooflineCommand(), graphCommand(), simulateCommand(), replayCommand()}},
 		{"measure", "Measure performance and quality:", []*cobra.Command{benchCommand(), calibrateCommand(), evalCommand()}},

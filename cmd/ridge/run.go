@@ -20,6 +20,7 @@ type runFlags struct {
 	model      modelFlags
 	sampling   samplingFlags
 	lora       loraFlags
+	cascade    cascadeFlags
 	structured structuredOutputFlags
 	system     string
 	raw        bool
@@ -53,11 +54,12 @@ one must come after --model or on standard input. Without either it uses the sma
 				return err
 			}
 			f.lora.prepare(&f.model.options)
-			m, err := f.model.load(cmd.Context())
+			models, err := f.cascade.load(cmd.Context(), &f.model)
 			if err != nil {
 				return err
 			}
-			defer m.Close()
+			defer models.Close()
+			m := models.Model
 			params, err := f.sampling.params(cmd, m)
 			if err != nil {
 				return err
@@ -69,6 +71,14 @@ one must come after --model or on standard input. Without either it uses the sma
 			for _, name := range adapters {
 				params.Adapters = append(params.Adapters, ridge.UseAdapter{Name: name, Scale: 1})
 			}
+			if len(models.stages) > 0 {
+				if !given {
+					return errors.New("--cascade answers one prompt; give one as argument or on standard input")
+				}
+				if answered, err := models.first(cmd, &f, prompt); answered || err != nil {
+					return err
+				}
+			}
 			if !given {
 				return (&session{model: m, params: params, structured: &f.structured, system: f.system, verbose: f.verbose}).loop()
 			}
@@ -79,6 +89,7 @@ one must come after --model or on standard input. Without either it uses the sma
 	f.sampling.add(cmd)
 	f.structured.add(cmd)
 	f.lora.add(cmd.Flags(), &f.model.options)
+	f.cascade.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.system, "system", "", "system message that goes before the conversation")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "continue the prompt as it is, without the chat template")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print tokens and tokens/s at the end")
@@ -109,26 +120,33 @@ func readPrompt(args []string, stdin *os.File) (prompt string, given bool, err e
 
 // once answers one prompt.
 func (f *runFlags) once(ctx context.Context, m *ridge.Model, p ridge.Params, prompt string) error {
-	if f.raw || !m.CanChat() {
-		if f.system != "" {
-			return errors.New("--system needs a chat template; with --raw, or a model without one, write it into the prompt")
-		}
-		if err := f.structured.constrain(ctx, m, &p, nil); err != nil {
-			return err
-		}
-		finish, err := stream(os.Stdout, m.Generate(ctx, prompt, p), nil)
-		return f.end(m, finish, err)
+	messages, err := f.messages(m, prompt)
+	if err != nil {
+		return err
 	}
-	var messages []chat.Message
-	if f.system != "" {
-		messages = append(messages, chat.Message{Role: "system", Content: f.system})
-	}
-	messages = append(messages, chat.Message{Role: "user", Content: prompt})
 	if err := f.structured.constrain(ctx, m, &p, messages); err != nil {
 		return err
 	}
-	finish, err := stream(os.Stdout, m.Chat(ctx, messages, p), nil)
+	pieces := m.Generate(ctx, prompt, p)
+	if len(messages) > 0 {
+		pieces = m.Chat(ctx, messages, p)
+	}
+	finish, err := stream(os.Stdout, pieces, nil)
 	return f.end(m, finish, err)
+}
+
+// messages is the conversation that a prompt is for a model; none where it is continued as it is.
+func (f *runFlags) messages(m *ridge.Model, prompt string) (all []chat.Message, err error) {
+	if f.raw || !m.CanChat() {
+		if f.system != "" {
+			return nil, errors.New("--system needs a chat template; with --raw, or a model without one, write it into the prompt")
+		}
+		return nil, nil
+	}
+	if f.system != "" {
+		all = append(all, chat.Message{Role: "system", Content: f.system})
+	}
+	return append(all, chat.Message{Role: "user", Content: prompt}), nil
 }
 
 // end closes the answer's last line and prints what it took.

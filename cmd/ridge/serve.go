@@ -22,6 +22,7 @@ import (
 type serveFlags struct {
 	model   modelFlags
 	lora    loraFlags
+	cascade cascadeFlags
 	address string
 	keyFile string
 	tlsCert string
@@ -50,10 +51,12 @@ After Ctrl-C or SIGTERM requests under way have --drain-timeout to finish; what 
 code is 1. A second signal ends the server at once. SIGHUP has the keys, the certificate and, if its files have changed, the model read
 again; requests under way end on the old one.
 
-MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, which is downloaded if it is not here; without it, the small built-in model is served.`,
+MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, which is downloaded if it is not here; without it, the small built-in model is served. With --cascade
+several models are: each answers what it is sure enough of and passes the rest on to the next (docs/cascades.md); the header X-Ridge-Model says who answered.`,
 		Example: `  ridge serve
   ridge serve model.gguf --parallel 16
   ridge serve Qwen/Qwen3-0.6B-GGUF:Q8_0
+  ridge serve --cascade small.gguf,large.gguf --cascade-threshold 0.8
   ridge serve model.gguf --listen 0.0.0.0:8000 --api-key-file keys.txt
   curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hello"}]}'`,
 		Args: cobra.MaximumNArgs(1),
@@ -71,6 +74,7 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 	addEngine(cmd, &f.model.options)
 	fl := cmd.Flags()
 	f.lora.addServed(fl, &f.model.options)
+	f.cascade.add(fl)
 	fl.StringVar(&f.address, "listen", "127.0.0.1:8000", "address to listen on, HOST:PORT")
 	fl.StringVar(&f.server.Name, "served-model-name", "", "what clients call the model; default: the name of its file")
 	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line: SECRET [name=TENANT] [requests=N] [tokens=N] [parallel=N] [admin]; requests and tokens are per minute, parallel is requests at once; clients must send one of the keys")
@@ -94,6 +98,9 @@ MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, 
 
 // run serves until the command is told to stop.
 func (f *serveFlags) run(cmd *cobra.Command) error {
+	if err := f.cascade.check(f.model.path); err != nil {
+		return err
+	}
 	f.lora.prepare(&f.model.options)
 	addProcessors(&f.model.options)
 	var err error

@@ -19,7 +19,7 @@ type reloading struct {
 	front *server.Front
 
 	mu     sync.Mutex
-	model  *ridge.Model   // nil: it is not loaded yet
+	model  *loaded        // nil: it is not loaded yet
 	server *server.Server // of model
 	busy   sync.WaitGroup // the goroutine of onHangup, and models that were replaced and are not closed yet
 	stop   context.CancelFunc
@@ -29,18 +29,20 @@ type reloading struct {
 func (r *reloading) load(ctx context.Context) (*server.Server, *ridge.Model, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m, err := r.flags.model.load(ctx)
+	m, err := r.flags.cascade.load(ctx, &r.flags.model)
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := r.flags.lora.load(m); err != nil {
+	if _, err := r.flags.lora.load(m.Model); err != nil {
 		return nil, nil, errors.Join(err, m.Close())
 	}
 	if r.server != nil {
 		r.server.Close() // two servers must not work on the same batches
 	}
-	r.model, r.server = m, server.New(m, r.flags.server)
-	return r.server, m, nil
+	o := r.flags.server
+	o.Cascade = m.stages
+	r.model, r.server = m, server.New(m.Model, o)
+	return r.server, m.Model, nil
 }
 
 // close ends the server's batches and closes the model, once a reload that is under way has ended.
@@ -55,7 +57,7 @@ func (r *reloading) close() {
 	}
 }
 
-func (r *reloading) unload(m *ridge.Model) {
+func (r *reloading) unload(m *loaded) {
 	if err := m.Close(); err != nil {
 		r.flags.server.Log.Error("the model was not closed cleanly", "error", err)
 	}

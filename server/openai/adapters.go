@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"net/http"
 	"strconv"
 
@@ -21,7 +20,7 @@ type loraField struct {
 // the server applies to all.
 func (q *Sampling) Adapters(s *serving.Service) ([]ridge.UseAdapter, error) {
 	var all []ridge.UseAdapter
-	if q.Model != "" && q.Model != s.Name {
+	if !s.Is(q.Model) {
 		all = append(all, ridge.UseAdapter{Name: q.Model, Scale: 1})
 	}
 	if q.LoRA == nil {
@@ -45,11 +44,16 @@ func (q *Sampling) Adapters(s *serving.Service) ([]ridge.UseAdapter, error) {
 }
 
 // Answered is the name under which an answer comes: that of the adapter, if the request named one as its model.
-func (q *Sampling) Answered(s *serving.Service) string { return cmp.Or(q.Model, s.Name) }
+func (q *Sampling) Answered(s *serving.Service) string {
+	if s.Is(q.Model) {
+		return s.Name
+	}
+	return q.Model
+}
 
 // checkModel refuses a name that is neither the model's nor an adapter's.
 func (q *Sampling) checkModel(s *serving.Service) error {
-	if q.Model == "" || q.Model == s.Name || s.Model != nil && s.HasAdapter(q.Model) {
+	if s.Is(q.Model) || s.Model != nil && s.HasAdapter(q.Model) {
 		return nil
 	}
 	return &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Param: "model", Code: "model_not_found", Message: "there is no model " + strconv.Quote(q.Model) + " here; there is " + strconv.Quote(s.Name)}

@@ -58,7 +58,7 @@ func (s *Service) SetAppliedAdapters(scales map[string]float32) {
 
 // AppliedAdapters are the adapters that act on a request which names this as its model, by name.
 func (s *Service) AppliedAdapters(model string) []ridge.UseAdapter {
-	if model != "" && model != s.Name {
+	if !s.Is(model) {
 		return nil
 	}
 	s.applied.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/ridge-llm/ridge"
 )
@@ -21,8 +20,6 @@ type metrics struct {
 
 func newMetrics(m *ridge.Model, name string) *metrics {
 	r := prometheus.NewRegistry()
-	// The process: memory, goroutines, descriptors. A soak (bench/soak) reads whether they grow.
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	labels := prometheus.Labels{"model_name": name}
 	histogram := func(name, help string, from float64) prometheus.Observer {
 		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: labels, Buckets: prometheus.ExponentialBuckets(from, 2, 16)})

@@ -19,6 +19,7 @@ import (
 type Service struct {
 	*ridge.Model
 	Name      string                      // as clients call the model
+	Alias     string                      // another name that they may call it by, of a cascade that it is part of; its answers have Name
 	Created   time.Time                   // when serving began
 	About     func() (ridge.About, error) // the model's, read once
 	metrics   *metrics
@@ -30,6 +31,11 @@ type Service struct {
 // New serves a model, which stays the caller's to close, under a name. Long texts are made tokens in a lane.
 func New(m *ridge.Model, name string, lane *background.Lane) *Service {
 	return &Service{Model: m, Name: name, lane: lane, Created: time.Now(), About: sync.OnceValues(m.About), metrics: newMetrics(m, name)}
+}
+
+// Is reports whether a request that names a model means this one itself, and none of its adapters.
+func (s *Service) Is(model string) bool {
+	return model == "" || model == s.Name || s.Alias != "" && model == s.Alias
 }
 
 // Registry is the metrics to be collected.
@@ -122,7 +128,7 @@ func (s *Service) begin(ctx context.Context, all []Job) (answers []iter.Seq2[rid
 		for len(params) < len(all) && !all[len(params)].First {
 			params = append(params, all[len(params)].Params)
 		}
-		some, err := s.GenerateMany(ctx, all[0].Prompt, params)
+		some, err := s.begun(ctx, all[0].Prompt, params)
 		if err != nil {
 			return nil, err
 		}
@@ -142,6 +148,8 @@ func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piec
 			all[i].Params.Priority = BackgroundPriority
 		}
 	}
+	own, confidence := len(all), confidenceOf(ctx)
+	all = beside(all, confidence)
 	var answers []iter.Seq2[ridge.Piece, error]
 	err := Contained(func() (err error) {
 		answers, err = s.begin(ctx, all)
@@ -182,6 +190,9 @@ func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piec
 			left--
 			s.metrics.finished(e.job, e.piece.Finish, time.Since(began))
 			s.explained.put(ctx, s.Explain(e.piece.Finish))
+		}
+		if !observed(confidence, e.job, e.piece, own) {
+			continue
 		}
 		if err := Contained(func() error { return each(e.job, e.piece) }); err != nil {
 			return err
