@@ -60,7 +60,7 @@ type pageSpace struct {
 
 // next is the next bytes that lie together, as many as are wanted at most.
 func (s *pageSpace) next(wanted int64) (b backend.Buffer, n int64, err error) {
-	if s.cache == len(s.caches) {
+	if s.cache == len(s.caches) || len(s.pages) == 0 {
 		return b, 0, fmt.Errorf("compile: a state of more bytes than %d pages have", len(s.pages))
 	}
 	c := s.caches[s.cache]
