@@ -242,7 +242,9 @@ func (m *Model) startEngine(o Options, prog *compile.Program) error {
 			m.recordOf = o.RecordTenant
 		}
 		settings.Recorder = m.recording
-		if err := m.recording.Begin(recording.NewHeader(m.name, m.Vocab(), m.limits, settings, runner.CanSample())); err != nil {
+		lim := m.limits
+		lim.StatePages = engine.StatePages(runner)
+		if err := m.recording.Begin(recording.NewHeader(m.name, m.Vocab(), lim, settings, runner.CanSample())); err != nil {
 			if d := settings.Speculation.Drafter; d != nil {
 				err = errors.Join(err, d.Close())
 			}

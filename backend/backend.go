@@ -158,6 +158,8 @@ type Limits struct {
 	SwapPages int // likewise of host memory, for sequences that wait; more than 0 only on a Swapper
 	// Groups is the pages of each of the graph's cache groups. Empty: all caches keep all rows, and share one page table.
 	Groups []GroupLimits `json:",omitempty"`
+	// StatePages is how many pages of the group that keeps all tokens a state takes that is kept there: 0: as many as its bytes; below 0: it is not kept there.
+	StatePages int `json:",omitempty"`
 }
 
 // GroupLimits is the pages of a cache group, on the device and in host memory, and its graph.CacheGroup's Window and Recurrent.

@@ -112,6 +112,17 @@ func (p *Paging) statesOf(i, pages, times int) int {
 	return max(most, minStates)
 }
 
+// StatePages is how many pages of the main group a state takes; -1: it cannot be kept there.
+func (p *Paging) StatePages() int {
+	for i := range p.groups {
+		page := p.groups[p.main].PageBytes(p.shape.PageSize)
+		if p.groups[i].Recurrent && page > 0 && p.groups[p.main].Window == 0 {
+			return int((p.groups[i].PageBytes(p.shape.PageSize) + page - 1) / page)
+		}
+	}
+	return -1
+}
+
 // Bytes is what all groups take where the main one has so many pages.
 func (p *Paging) Bytes(pages, times int) (n int64) {
 	for i := range p.groups {

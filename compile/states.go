@@ -12,6 +12,9 @@ import (
 
 // StatePages implements Runner.
 func (p *Program) StatePages(state, into int) int {
+	if n := p.limits.StatePages; n != 0 {
+		return max(n, 0)
+	}
 	page, bytes := p.PageBytes(into), p.PageBytes(state)
 	if page == 0 || bytes == 0 {
 		return 0

@@ -41,7 +41,7 @@ func newPages(prog compile.Runner, o Options) (pages, error) {
 	for _, g := range prog.Groups() {
 		p.recurrent = append(p.recurrent, g.Recurrent)
 	}
-	if p.Manager, p.main, err = newManager(prog.Groups(), prog.Limits(), statePages(prog), index); err != nil {
+	if p.Manager, p.main, err = newManager(prog.Groups(), prog.Limits(), StatePages(prog), index); err != nil {
 		return pages{}, err
 	}
 	p.host, err = newHost(prog.Groups(), prog.Limits())
@@ -190,8 +190,8 @@ func newManager(groups []graph.CacheGroup, lim backend.Limits, statePages int, i
 	return m, main, err
 }
 
-// statePages is how many pages of the group that keeps all tokens a program's state takes; 0: there are no states, or no such group.
-func statePages(prog compile.Runner) int {
+// StatePages is how many pages of the group that keeps all tokens a program's state takes; 0: there are no states, or no such group.
+func StatePages(prog compile.Runner) int {
 	groups := prog.Groups()
 	main := graph.MainGroup(groups)
 	if state := slices.IndexFunc(groups, func(g graph.CacheGroup) bool { return g.Recurrent }); state >= 0 && !groups[main].Recurrent && groups[main].Window == 0 {

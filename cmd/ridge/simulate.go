@@ -295,6 +295,7 @@ func (f *simulateFlags) sharePages(lim *backend.Limits, g *graph.Graph) {
 		}
 	}
 	p.Share(lim, times)
+	lim.StatePages = p.StatePages()
 }
 
 // setSwap gives preempted requests their space in host memory, for pages of so many bytes.

@@ -1,66 +1,23 @@
 package kv
 
 import (
-	"math/rand/v2"
 	"testing"
+
+	"github.com/ridge-llm/ridge/internal/testkit/agents"
 )
 
-// turn is a request of a conversation: what it knows when it begins, and how long its answer is.
-type turn struct {
-	prompt []int32
-	answer int
-}
-
-// agents is the requests of conversations with tools, in the order in which they come: each prompt is what was said so far and 20 to 5,000 new tokens. The
-// conversations share a beginning, take turns by chance, and one time in five one goes back to an earlier request and on from there.
-func agents(conversations, turns int) (all []turn) {
-	const instructions = 1500
-	random := rand.New(rand.NewPCG(7, 8))
-	text := func(n int) []int32 {
-		words := make([]int32, n)
-		for i := range words {
-			words[i] = random.Int32N(1 << 17)
-		}
-		return words
-	}
-	shared := text(instructions)
-	said := make([][]int32, conversations)  // by conversation
-	earlier := make([][]int, conversations) // lengths after its requests
-	for range conversations * turns {
-		c := random.IntN(conversations)
-		if said[c] == nil {
-			said[c] = append(text(0), shared...)
-		}
-		if n := len(earlier[c]); n > 1 && random.IntN(5) == 0 {
-			back := random.IntN(n - 1)
-			said[c], earlier[c] = said[c][:earlier[c][back]:earlier[c][back]], earlier[c][:back+1]
-		}
-		news := 20 + random.IntN(300) // of a user
-		if random.IntN(3) > 0 {       // of a tool
-			news = 200 + random.IntN(4800)
-		}
-		answer := 30 + random.IntN(400)
-		said[c] = append(said[c], text(news)...)
-		all = append(all, turn{said[c], answer})
-		said[c] = append(said[c], text(answer)...)
-		all[len(all)-1].prompt = said[c][:len(said[c]):len(said[c])]
-		earlier[c] = append(earlier[c], len(said[c]))
-	}
-	return all
-}
-
 // serve runs the requests, so many at once, and gives the tokens that were found and what computing the others of their prompts takes by a price.
-func serve(t *testing.T, m *Manager, all []turn, chunk, atOnce int, price func(from, to int) float64) (found int64, waited float64) {
+func serve(t *testing.T, m *Manager, all []agents.Turn, chunk, atOnce int, price func(from, to int) float64) (found int64, waited float64) {
 	t.Helper()
 	type running struct {
 		Seq
-		turn
+		agents.Turn
 	}
 	var active []*running
 	var copies []Copy
 	step := func(r *running) bool { // reports whether it goes on
-		text := r.prompt
-		prompt := len(text) - r.answer
+		text := r.Prompt
+		prompt := len(text) - r.Answer
 		n := 1
 		if r.Len() < prompt {
 			m.Snapshot(&r.Seq, text)
@@ -88,14 +45,14 @@ func serve(t *testing.T, m *Manager, all []turn, chunk, atOnce int, price func(f
 	reserved := 0 // pages of the requests that run, at their longest
 	for len(all) > 0 || len(active) > 0 {
 		for len(all) > 0 && len(active) < atOnce {
-			r := &running{turn: all[0]}
-			if reserved += m.PagesFor(len(r.prompt)); reserved > m.Total()[0] && len(active) > 0 {
-				reserved -= m.PagesFor(len(r.prompt))
+			r := &running{Turn: all[0]}
+			if reserved += m.PagesFor(len(r.Prompt)); reserved > m.Total()[0] && len(active) > 0 {
+				reserved -= m.PagesFor(len(r.Prompt))
 				break
 			}
 			all = all[1:]
-			prompt := len(r.prompt) - r.answer
-			waited += price(m.Open(&r.Seq, Salt{}, r.prompt[:prompt]), prompt)
+			prompt := len(r.Prompt) - r.Answer
+			waited += price(m.Open(&r.Seq, Salt{}, r.Prompt[:prompt]), prompt)
 			active = append(active, r)
 		}
 		still := active[:0]
@@ -103,7 +60,7 @@ func serve(t *testing.T, m *Manager, all []turn, chunk, atOnce int, price func(f
 			if step(r) {
 				still = append(still, r)
 			} else {
-				reserved -= m.PagesFor(len(r.prompt))
+				reserved -= m.PagesFor(len(r.Prompt))
 			}
 		}
 		active = still
@@ -128,10 +85,10 @@ func TestAgents(t *testing.T) {
 		atOnce, chunk   = 8, 512
 	)
 	for _, conversations := range []int{6, 20, 60} {
-		all := agents(conversations, 12)
+		all := agents.Turns(conversations, 12, 1<<17)
 		asked := 0
 		for _, r := range all {
-			asked += len(r.prompt) - r.answer
+			asked += len(r.Prompt) - r.Answer
 		}
 		for _, memory := range []int{3 << 30, 6 << 30, 12 << 30} {
 			run := func(states int, price func(from, to int) float64, groups ...Group) (int64, float64) {

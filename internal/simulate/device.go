@@ -123,6 +123,9 @@ func (nothing) Bytes() int64                                           { return 
 // move. What the model's own graph would take is the price's business. With runsAhead it is for a device that samples.
 func (d *device) program(lim backend.Limits, runsAhead bool) (*compile.Program, error) {
 	d.rows = make([]float32, lim.Logits*d.vocab)
+	if lim.StatePages == 0 { // of a recording of before states were kept in pages
+		lim.StatePages = -1
+	}
 	lookup := func(name string) (graph.Stored, bool) {
 		return graph.Stored{Format: quant.F32, Recipe: recipe.Tensor(name)}, true
 	}
@@ -133,9 +136,13 @@ func (d *device) program(lim backend.Limits, runsAhead bool) (*compile.Program, 
 	if len(lim.Groups) == 0 {
 		b.KVWrite(b.Cache(0, one, one, 0), x, x)
 	}
+	width := convWidth
+	if lim.StatePages > 0 { // a state of so many pages
+		width = lim.StatePages*lim.PageSize + 1
+	}
 	for i, group := range lim.Groups {
 		if group.Recurrent {
-			x = b.CausalConv("conv", i, x, b.Weight(convWeight, one, graph.Axis{Name: "width", Count: convWidth, Size: 1}), nil, false)
+			x = b.CausalConv("conv", i, x, b.Weight(convWeight, one, graph.Axis{Name: "width", Count: width, Size: 1}), nil, false)
 			continue
 		}
 		b.KVWrite(b.Cache(i, one, one, group.Window), x, x)
@@ -149,23 +156,23 @@ func (d *device) program(lim backend.Limits, runsAhead bool) (*compile.Program, 
 	if runsAhead {
 		on = &samplingDevice{device: d}
 	}
-	return compile.Compile(g, on, weightFile{d.vocab}, lim)
+	return compile.Compile(g, on, weightFile{d.vocab, width}, lim)
 }
 
-// convWeight is the weight of the layer that stands for a group of recurrent ones, and convWidth its width: a state is one earlier token.
+// convWeight is the weight of the layer that stands for a group of recurrent ones, and convWidth its least width: a state is one earlier token.
 const (
 	convWeight = "conv.weight"
 	convWidth  = 2
 )
 
 // weightFile is the file of that graph's weights.
-type weightFile struct{ vocab int }
+type weightFile struct{ vocab, width int }
 
 // Tensor implements compile.Tensors.
 func (p weightFile) Tensor(name string) (quant.Tensor, bool) {
 	rows, cols := p.vocab, 1
 	if name == convWeight {
-		rows, cols = 1, convWidth
+		rows, cols = 1, p.width
 	}
 	t, err := quant.NewTensor(quant.F32, rows, cols, make([]byte, 4*rows*cols))
 	return t, err == nil
