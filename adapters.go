@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
-	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/weights/adapter"
+	"github.com/ridge-llm/ridge/engine/adapters"
 )
 
 // ErrNoAdapter refuses what names an adapter that the model does not have, or has no more.
@@ -60,17 +59,20 @@ func (m *Model) MaxAdapters() int { return m.limits.Adapters }
 // HasAdapter reports whether there is an adapter of this name.
 func (m *Model) HasAdapter(name string) bool { return m.adapters.get(name) != nil }
 
-// adapterSet is the adapters that a model knows: all by name, and the last used in host memory.
+// adapterSet is the adapters that a model knows: all by name, and some in host memory.
 type adapterSet struct {
 	model *Model
-	slots []*graph.Weight // that adapters fill
-	keep  int             // in host memory
+	prog  compile.Runner
+	keep  int // in host memory
 	ids   atomic.Uint64
+	reads sync.WaitGroup // that are under way
 
-	mu     sync.Mutex
-	byName map[string]*loadable
-	known  map[string]int // of each name that there has been: Adapter.ID
-	clock  int64          // of uses
+	mu      sync.Mutex
+	byName  map[string]*loadable
+	known   map[string]int         // of each name that there has been: Adapter.ID
+	held    map[*loadable]struct{} // those in host memory
+	uses    *adapters.Uses
+	perByte float64 // what reading one takes, s, as measured
 }
 
 // loadable is one adapter. Its numbers come and go.
@@ -81,16 +83,16 @@ type loadable struct {
 	active, answered atomic.Int64 // requests; those of them that have had a token
 
 	// set.mu is held.
-	used    int64
 	loading bool
 	waiters []func()
 	numbers *engine.AdapterNumbers // nil: not in host memory
 	err     error
 	rank    int
+	size    int64 // bytes
 }
 
-func newAdapters(m *Model, slots []*graph.Weight, keep int) *adapterSet {
-	return &adapterSet{model: m, slots: slots, keep: keep, byName: map[string]*loadable{}, known: map[string]int{}}
+func newAdapters(m *Model, prog compile.Runner, keep int) *adapterSet {
+	return &adapterSet{model: m, prog: prog, keep: keep, byName: map[string]*loadable{}, known: map[string]int{}, held: map[*loadable]struct{}{}, uses: adapters.NewUses(max(8*keep, 64))}
 }
 
 func (s *adapterSet) get(name string) *loadable {
@@ -102,10 +104,12 @@ func (s *adapterSet) get(name string) *loadable {
 // checkName refuses names that cannot be told from others in an address or a list.
 func (s *adapterSet) checkName(name string) error {
 	switch {
-	case len(s.slots) == 0:
+	case s.model.limits.Adapters == 0:
 		return invalidRequest("the model was loaded without room for adapters; set MaxLoRAs (--max-loras)")
 	case name == "" || len(name) > 256 || strings.ContainsAny(name, "/\\\x00\n\r"):
 		return invalidRequest(fmt.Sprintf("%q cannot be the name of an adapter: it must have 1 to 256 bytes, no slashes and no line breaks", name))
+	case name == s.model.name:
+		return invalidRequest(fmt.Sprintf("%q is the model itself; give the adapter another name", name))
 	}
 	return nil
 }
@@ -113,7 +117,7 @@ func (s *adapterSet) checkName(name string) error {
 // newLoadable is an adapter that the set does not know yet.
 func (s *adapterSet) newLoadable(name, path string) *loadable {
 	a := &loadable{set: s, name: name, path: path}
-	a.handle = &engine.Adapter{ID: s.ids.Add(1), Name: name, Fetch: a.fetch, Loaded: a.loaded}
+	a.handle = &engine.Adapter{ID: s.ids.Add(1), Name: name, Fetch: a.fetch, Loaded: a.loaded, Fetching: a.fetching}
 	return a
 }
 
@@ -134,7 +138,7 @@ func (s *adapterSet) load(name, path string, replace bool) error {
 		return there
 	}
 	a := s.newLoadable(name, path)
-	numbers, err := s.read(path)
+	numbers, took, err := s.read(path)
 	if err != nil {
 		return invalidRequest(err.Error())
 	}
@@ -143,9 +147,9 @@ func (s *adapterSet) load(name, path string, replace bool) error {
 	if !replace && s.byName[name] != nil { // loaded by another call meanwhile
 		return there
 	}
-	a.numbers, a.rank = numbers, numbers.Rank
+	s.drop(s.byName[name])
 	s.add(a)
-	a.touch()
+	a.hold(numbers, took)
 	return nil
 }
 
@@ -183,6 +187,7 @@ func (s *adapterSet) unload(name string) error {
 	if s.byName[name] == nil {
 		return noAdapter(name)
 	}
+	s.drop(s.byName[name])
 	delete(s.byName, name)
 	return nil
 }
@@ -193,97 +198,14 @@ func noAdapter(name string) error {
 
 func (s *adapterSet) list() []Adapter {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []Adapter
+	all := make([]Adapter, 0, len(s.byName))
 	for _, a := range s.byName {
 		active, answered := int(a.active.Load()), int(a.answered.Load())
 		all = append(all, Adapter{ID: s.known[a.name], Name: a.name, Path: a.path, Rank: a.rank, Running: answered, Waiting: active - answered, InMemory: a.numbers != nil})
 	}
+	s.mu.Unlock()
 	sort.Slice(all, func(i, j int) bool { return all[i].Name < all[j].Name })
 	return all
-}
-
-// read reads an adapter into host memory; its file is closed then.
-func (s *adapterSet) read(path string) (*engine.AdapterNumbers, error) {
-	a, err := adapter.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer a.Close()
-	fit, err := s.model.dir.Model.Adapt(a, s.slots)
-	if err != nil {
-		return nil, err
-	}
-	n := &engine.AdapterNumbers{Rank: a.Rank, Bytes: 4, Invocation: slices.Clone(a.Invocation), Of: func(w *graph.Weight) *graph.LowRank { return fit[w] }}
-	for _, l := range fit {
-		// The file may be replaced while requests run.
-		l.A.Data, l.B.Data, l.Rows.Data = slices.Clone(l.A.Data), slices.Clone(l.B.Data), slices.Clone(l.Rows.Data)
-		n.Alone = n.Alone || l.Columns != nil || len(l.Rows.Data) > 0
-		if len(l.A.Data) > 0 {
-			n.Bytes = l.A.Format.BlockBytes()
-		}
-	}
-	return n, nil
-}
-
-// touch notes that the adapter is used, and drops the numbers of those that were not for longest. The set's mu is held.
-func (a *loadable) touch() {
-	s := a.set
-	s.clock++
-	a.used = s.clock
-	var held []*loadable
-	for _, b := range s.byName {
-		if b.numbers != nil && b.active.Load() == 0 && b != a {
-			held = append(held, b)
-		}
-	}
-	if len(held) < s.keep {
-		return
-	}
-	sort.Slice(held, func(i, j int) bool { return held[i].used < held[j].used })
-	for _, b := range held[:len(held)-s.keep+1] {
-		b.numbers = nil
-	}
-}
-
-// fetch implements engine.Adapter.Fetch.
-func (a *loadable) fetch(ready func()) {
-	a.set.mu.Lock()
-	defer a.set.mu.Unlock()
-	a.touch()
-	if a.numbers != nil {
-		ready()
-		return
-	}
-	a.waiters = append(a.waiters, ready)
-	if a.loading {
-		return
-	}
-	a.loading, a.err = true, nil
-	go func() {
-		numbers, err := a.set.read(a.path)
-		a.set.mu.Lock()
-		a.loading, a.numbers, a.err = false, numbers, err
-		if err == nil {
-			a.rank = numbers.Rank
-		}
-		waiters := a.waiters
-		a.waiters = nil
-		a.set.mu.Unlock()
-		for _, ready := range waiters {
-			ready()
-		}
-	}()
-}
-
-// loaded implements engine.Adapter.Loaded.
-func (a *loadable) loaded() (engine.AdapterNumbers, bool, error) {
-	a.set.mu.Lock()
-	defer a.set.mu.Unlock()
-	if a.numbers == nil {
-		return engine.AdapterNumbers{}, false, a.err
-	}
-	return *a.numbers, true, nil
 }
 
 // attach gives a request its adapters.
@@ -312,6 +234,7 @@ func (s *adapterSet) count(r *engine.Request) *counted {
 	for _, u := range r.Adapters {
 		if a := s.get(u.Name); a != nil && a.handle == u.Adapter {
 			a.active.Add(1)
+			a.note()
 			c.adapters = append(c.adapters, a)
 		}
 	}
@@ -349,9 +272,13 @@ func (m *Model) submit(ctx context.Context, r engine.Request, siblings ...engine
 		all = append(all, m.adapters.count(&siblings[i]))
 	}
 	err := m.engine.Submit(ctx, r, siblings...)
-	if err != nil {
-		for _, c := range all {
+	for _, c := range all {
+		if err != nil {
 			c.end()
+			continue
+		}
+		for _, a := range c.adapters { // a step may be under way, before whose end the engine does not see the request
+			a.fetch(func() {})
 		}
 	}
 	return public(err)

@@ -186,7 +186,7 @@ func (m *Model) compile(o Options) error {
 		prog.PrefaultAhead(prefaultedAhead)
 	}
 	m.width = prog.HiddenWidth()
-	m.adapters = newAdapters(m, prog.Slots(), max(cmp.Or(o.MaxCPULoRAs, defaultCPULoRAs), o.MaxLoRAs))
+	m.adapters = newAdapters(m, prog, max(cmp.Or(o.MaxCPULoRAs, defaultCPULoRAs), o.MaxLoRAs))
 	return m.startEngine(o, prog)
 }
 
@@ -323,6 +323,7 @@ func (m *Model) Close() error {
 	m.closing.Do(func() {
 		if m.engine != nil {
 			m.engine.Close()
+			m.adapters.reads.Wait()
 		}
 		if m.recording != nil {
 			m.closed = m.recording.Close()

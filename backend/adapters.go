@@ -22,9 +22,18 @@ const MaxSeqAdapters = 4
 
 // AdapterLoader is a device whose weights with slots (graph.Slots) can be filled while a program lives.
 type AdapterLoader interface {
-	// SetAdapter fills a slot of a weight that Place made, or empties it with nil. It is called between steps; the tensors of l are borrowed
-	// until the slot is filled again. A device with memory of its own has kept room for adapters of the largest rank since it was bound.
+	// SetAdapter begins to fill a slot of a weight that Place made, or to empty it with nil. It is called between steps; the tensors of l are borrowed
+	// until the slot is filled again. A device with memory of its own has kept room for adapters of the largest rank since it was bound. Steps that
+	// do not use the slot go on meanwhile; one that does waits until it is filled.
 	SetAdapter(w Weight, slot int, l *graph.LowRank) error
+	// AdaptersSet calls done, at once or in another goroutine, when what SetAdapter was given before is where steps read it, or with why it is not.
+	AdaptersSet(done func(error))
+}
+
+// AdapterPacker is an AdapterLoader that can do most of SetAdapter ahead, in any goroutine beside steps.
+type AdapterPacker interface {
+	// PackAdapter sets l.Packed to what SetAdapter makes of l for the weight, and may take numbers of l away that this has in their place.
+	PackAdapter(w Weight, l *graph.LowRank) error
 }
 
 // AdapterRows is the rows [from, to) of values with these rows that belong to the sequence of an adapter.

@@ -1,7 +1,11 @@
 package compile
 
 import (
+	"errors"
 	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
@@ -58,7 +62,7 @@ func (p *Program) Slots() []*graph.Weight {
 }
 
 // SetAdapter implements Runner.
-func (p *Program) SetAdapter(slot int, of func(w *graph.Weight) *graph.LowRank) error {
+func (p *Program) SetAdapter(slot int, of func(w *graph.Weight) *graph.LowRank, set func(error)) error {
 	loader, ok := p.dev.(backend.AdapterLoader)
 	if !ok {
 		return fmt.Errorf("compile: device %s computes no adapters", p.dev.Info().Name)
@@ -68,5 +72,62 @@ func (p *Program) SetAdapter(slot int, of func(w *graph.Weight) *graph.LowRank) 
 			return fmt.Errorf("compile: adapter of %s: %w", w.Name, err)
 		}
 	}
+	if set != nil {
+		loader.AdaptersSet(set)
+	}
 	return nil
+}
+
+// PackAdapter implements Runner.
+func (p *Program) PackAdapter(of func(w *graph.Weight) *graph.LowRank, goroutines int) error {
+	packer, ok := p.dev.(backend.AdapterPacker)
+	if !ok {
+		return nil
+	}
+	var work errgroup.Group
+	work.SetLimit(goroutines)
+	for _, w := range p.Slots() {
+		l := of(w)
+		if l == nil {
+			continue
+		}
+		work.Go(func() error {
+			if err := packer.PackAdapter(p.adapters[w], l); err != nil {
+				return fmt.Errorf("compile: adapter of %s: %w", w.Name, err)
+			}
+			return nil
+		})
+	}
+	return work.Wait()
+}
+
+// SetAdapter implements Runner.
+func (x *Group) SetAdapter(slot int, of func(w *graph.Weight) *graph.LowRank, set func(error)) error {
+	var each func(error)
+	if set != nil {
+		var mu sync.Mutex
+		left, all := len(x.programs), error(nil)
+		each = func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			all = errors.Join(all, err)
+			if left--; left == 0 {
+				set(all)
+			}
+		}
+	}
+	return x.all(func(p *Program) error { return p.SetAdapter(slot, of, each) })
+}
+
+// PackAdapter implements Runner.
+func (x *Group) PackAdapter(of func(w *graph.Weight) *graph.LowRank, goroutines int) error {
+	return x.all(func(p *Program) error { return p.PackAdapter(of, goroutines) })
+}
+
+// Slots implements Runner.
+func (x *Group) Slots() (all []*graph.Weight) {
+	for _, p := range x.programs {
+		all = append(all, p.Slots()...)
+	}
+	return all
 }

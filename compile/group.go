@@ -172,19 +172,6 @@ func (x *Group) SwapIn(group int, from, to []int32) error {
 	return x.all(func(p *Program) error { return p.SwapIn(group, from, to) })
 }
 
-// SetAdapter implements Runner.
-func (x *Group) SetAdapter(slot int, of func(w *graph.Weight) *graph.LowRank) error {
-	return x.all(func(p *Program) error { return p.SetAdapter(slot, of) })
-}
-
-// Slots implements Runner.
-func (x *Group) Slots() (all []*graph.Weight) {
-	for _, p := range x.programs {
-		all = append(all, p.Slots()...)
-	}
-	return all
-}
-
 // all does something on one device after the other.
 func (x *Group) all(do func(p *Program) error) error {
 	for _, p := range x.programs {

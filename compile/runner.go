@@ -29,8 +29,12 @@ type Runner interface {
 	SwapOut(group int, from, to []int32) error
 	SwapIn(group int, from, to []int32) error
 
-	// SetAdapter fills slot with an adapter, of which of gives what is for a weight with slots, or nil. It is called between steps.
-	SetAdapter(slot int, of func(w *graph.Weight) *graph.LowRank) error
+	// SetAdapter begins to fill slot with an adapter, of which of gives what is for a weight with slots, or nil. It is called between steps. set is called
+	// when the slot is filled, perhaps before SetAdapter returns, or in another goroutine, or with why it is not; nil: nobody asks. A step that uses
+	// the slot before waits for it.
+	SetAdapter(slot int, of func(w *graph.Weight) *graph.LowRank, set func(error)) error
+	// PackAdapter does what it can of SetAdapter ahead, in so many goroutines beside steps.
+	PackAdapter(of func(w *graph.Weight) *graph.LowRank, goroutines int) error
 	// Slots is the weights that adapters fill, on all devices.
 	Slots() []*graph.Weight
 

@@ -3,9 +3,13 @@ package engine
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
@@ -18,6 +22,9 @@ import (
 type Adapter struct {
 	ID   uint64 // not 0, and another one for other numbers
 	Name string // for people
+	// Fetching is how long it would take now to bring the numbers to host memory, s; 0: they are there; below 0: nobody can ask for the adapter any more.
+	// nil: no time.
+	Fetching func() float64
 	// Fetch has the numbers brought to host memory and calls ready when they are there, or are not to be had; perhaps at once.
 	Fetch func(ready func())
 	// Loaded is what the adapter has for a weight with slots, once it is there; done is false before.
@@ -27,8 +34,9 @@ type Adapter struct {
 // AdapterNumbers is a loaded adapter.
 type AdapterNumbers struct {
 	Of    func(w *graph.Weight) *graph.LowRank
-	Rank  int // the largest
-	Bytes int // of a number
+	Rank  int   // the largest
+	Bytes int   // of a number
+	Size  int64 // of all numbers, bytes
 	// Alone says that it cannot act beside another on one sequence, because it replaces or scales results of the base.
 	Alone bool
 	// Invocation is the tokens with which a prompt activates the adapter: it acts from their last occurrence on, and not at all where they
@@ -46,16 +54,60 @@ type AdapterUse struct {
 type residency struct {
 	prog    compile.Runner
 	queue   *queue // that requests join when their adapters are there
+	clock   clock
+	aging   int64 // ns
 	pool    *adapters.Pool
+	pass    adapters.Queue
+	known   map[uint64]*resident // by id, those in slots
+	loading []int                // of each slot, loads that have not ended
+	arrived arrivals
 	blocked []*request // in the order in which they came
 	freed   bool       // slots were given back since blocked was looked through
 	ids     []uint64   // used again
 	loads   []adapters.Load
-	loaded  int64 // adapters put into slots
+	loaded  int64   // adapters put into slots
+	perByte float64 // what loading one takes, s, as measured
 }
 
-func newResidency(prog compile.Runner, q *queue, aging int64) residency {
-	return residency{prog: prog, queue: q, pool: adapters.New(prog.Limits().Adapters, aging)}
+// resident is an adapter in a slot.
+type resident struct {
+	*Adapter
+	size int64
+}
+
+// arrivals is the loads that have ended, which devices tell of in any goroutine.
+type arrivals struct {
+	mu   sync.Mutex
+	list []arrival
+}
+
+// arrival is the end of a load.
+type arrival struct {
+	adapters.Load
+	began time.Duration // since the engine's start
+	err   error
+}
+
+func newResidency(prog compile.Runner, q *queue, aging int64) *residency {
+	n := prog.Limits().Adapters
+	x := &residency{prog: prog, queue: q, clock: q.clock, aging: aging, known: map[uint64]*resident{}, loading: make([]int, n)}
+	x.pool = adapters.New(n, x.price)
+	return x
+}
+
+// price is how long it would take to put an adapter into a slot again, s.
+func (x *residency) price(id uint64) float64 {
+	r := x.known[id]
+	if r == nil {
+		return 0
+	}
+	fetching := 0.0
+	if r.Fetching != nil {
+		if fetching = r.Fetching(); fetching < 0 {
+			return 0
+		}
+	}
+	return fetching + float64(r.size)*x.perByte
 }
 
 // count adds the figures.
@@ -104,21 +156,23 @@ func (x *residency) block(r *request, ready func()) {
 	}
 }
 
-// unblock has those requests wait their turn whose adapters have slots now, loading those that are new to them. It returns the requests that
-// end, with their errors.
-func (x *residency) unblock(now int64) (failed []*request) {
+// unblock has those requests wait their turn whose adapters are in slots now, and has adapters loaded into slots that are free. It returns the requests
+// that end, with their errors. wake is called when a load has ended.
+func (x *residency) unblock(now int64, wake func()) (failed []*request) {
 	x.freed = false
+	x.arrive()
 	if len(x.blocked) == 0 {
 		return nil
 	}
+	x.pass.Begin(x.pool)
 	kept := x.blocked[:0]
 	for _, r := range x.blocked {
 		switch ready, err := r.loaded(); {
 		case r.ended:
-		case err != nil:
-			r.err = err
+		case r.err != nil || err != nil:
+			r.err = cmp.Or(r.err, err)
 			failed = append(failed, r)
-		case !ready || !x.take(r, now):
+		case !ready || !x.take(r, now, wake):
 			kept = append(kept, r)
 		default:
 			if r.err == nil {
@@ -130,13 +184,43 @@ func (x *residency) unblock(now int64) (failed []*request) {
 			}
 		}
 	}
+	x.pass.End()
 	clear(x.blocked[len(kept):])
-	if x.blocked = kept; len(kept) > 0 {
-		x.pool.Age(true, kept[0].sched.Arrived, now)
-	} else {
-		x.pool.Age(false, 0, now)
-	}
+	x.blocked = kept
 	return failed
+}
+
+// arrive takes in the loads that have ended.
+func (x *residency) arrive() {
+	x.arrived.mu.Lock()
+	list := x.arrived.list
+	x.arrived.list = nil
+	x.arrived.mu.Unlock()
+	for _, a := range list {
+		x.loading[a.Slot]--
+		if r := x.known[a.ID]; a.err == nil && r != nil && r.size > 0 {
+			took := (x.clock.sinceStart() - a.began).Seconds() / float64(r.size)
+			if x.perByte == 0 {
+				x.perByte = took
+			}
+			x.perByte += (took - x.perByte) / 8
+		}
+		if a.err != nil {
+			x.fail(a.Load, a.err)
+		}
+	}
+}
+
+// fail ends the requests that wait for a load which has failed.
+func (x *residency) fail(load adapters.Load, err error) {
+	for _, r := range x.blocked {
+		if i := slices.Index(r.slots, load.Slot); i >= 0 && r.Adapters[i].ID == load.ID {
+			r.err = fmt.Errorf("engine: adapter %s did not get to the device: %w", r.Adapters[i].Name, err)
+			x.pool.Release(r.slots)
+			r.slots = nil
+		}
+	}
+	x.pool.Forget(load.ID)
 }
 
 // loaded reports whether all adapters of a request are in host memory.
@@ -158,36 +242,66 @@ func (r *request) loaded() (bool, error) {
 	return true, nil
 }
 
-// take has a request hold the slots of its adapters, and puts those that are new there.
-func (x *residency) take(r *request, now int64) bool {
+// take has a request hold the slots of its adapters, and has those loaded that are new there. It reports whether all are there, or the request ends.
+func (x *residency) take(r *request, now int64, wake func()) bool {
+	if len(r.slots) == 0 && !x.hold(r, now, wake) {
+		return false
+	}
+	return r.err != nil || !slices.ContainsFunc(r.slots, func(slot int) bool { return x.loading[slot] > 0 })
+}
+
+// hold finds slots for a request.
+func (x *residency) hold(r *request, now int64, wake func()) bool {
 	x.ids = x.ids[:0]
 	for _, u := range r.Adapters {
 		x.ids = append(x.ids, u.ID)
 	}
 	var ok bool
-	r.slots, x.loads, ok = x.pool.Take(x.ids, now, r.slots, x.loads[:0])
-	if !ok {
+	if r.slots, x.loads, ok = x.pass.Take(x.ids, now-r.sched.Arrived >= x.aging, r.slots, x.loads[:0]); !ok {
 		return false
 	}
+	maps.DeleteFunc(x.known, func(id uint64, _ *resident) bool { return !x.pool.Has(id) })
+	for i, id := range x.ids {
+		x.known[id] = &resident{r.Adapters[i].Adapter, r.numbers[i].Size}
+	}
 	for _, load := range x.loads {
-		of := r.numbers[slices.Index(x.ids, load.ID)].Of
-		if r.err = x.prog.SetAdapter(load.Slot, of); r.err != nil {
-			x.pool.Release(r.slots, now)
-			for _, load := range x.loads {
-				x.pool.Forget(load.ID)
-			}
-			r.slots = r.slots[:0]
-			return true // it ends
+		if r.err = x.load(load, r.numbers[slices.Index(x.ids, load.ID)].Of, wake); r.err == nil {
+			continue
 		}
-		x.loaded++
+		x.pool.Release(r.slots)
+		r.slots = nil
+		for _, load := range x.loads {
+			x.pool.Forget(load.ID)
+		}
+		return true
+	}
+	if len(x.loads) > 0 { // a device may need no time
+		x.arrive()
 	}
 	return true
 }
 
+// load has an adapter put into a slot. Until it is there no step uses the slot.
+func (x *residency) load(load adapters.Load, of func(w *graph.Weight) *graph.LowRank, wake func()) error {
+	began := x.clock.sinceStart()
+	x.loading[load.Slot]++
+	x.loaded++
+	err := x.prog.SetAdapter(load.Slot, of, func(err error) {
+		x.arrived.mu.Lock()
+		x.arrived.list = append(x.arrived.list, arrival{load, began, err})
+		x.arrived.mu.Unlock()
+		wake()
+	})
+	if err != nil {
+		x.loading[load.Slot]--
+	}
+	return err
+}
+
 // release gives back what a request holds.
-func (x *residency) release(r *request, now int64) {
+func (x *residency) release(r *request) {
 	if len(r.slots) > 0 {
-		x.pool.Release(r.slots, now)
+		x.pool.Release(r.slots)
 		r.slots, x.freed = nil, true
 	}
 	if i := slices.Index(x.blocked, r); i >= 0 {

@@ -20,7 +20,7 @@ type loop struct {
 	queue       queue        // which requests wait and run
 	isolated    isolation    // requests of a step that failed
 	pages       pages        // whose tokens are in which page
-	resident    residency    // adapters
+	resident    *residency   // adapters
 	speculation speculation  // drafts that steps verify
 	pool        *samplerPool // of tokens from logits
 	hidden      hiddenStates // for requests without an answer
@@ -141,7 +141,7 @@ func (l *loop) admit() bool {
 	in.published = *l.figures()
 	closed := in.closed
 	in.mu.Unlock()
-	left = append(left, l.resident.unblock(int64(l.meter.sinceStart()))...)
+	left = append(left, l.resident.unblock(int64(l.meter.sinceStart()), in.signal)...)
 	for _, r := range left { // not while in.mu is held: the owner is called
 		if l.queue.byID[r.sched.ID] == r {
 			l.recorder.Left(r.sched.ID)
@@ -165,7 +165,7 @@ func (l *loop) end(r *request, reason sample.Reason, err error) {
 	l.queue.remove(r)
 	l.pages.release(r)
 	l.speculation.forget(r)
-	l.resident.release(r, int64(l.meter.sinceStart()))
+	l.resident.release(r)
 	if r.output > 0 {
 		l.meter.stats.ended(r.output)
 	}

@@ -23,6 +23,8 @@ type LowRank struct {
 
 	Rows    quant.Tensor // [out, in], or those of Indices; no data: there are none
 	Indices []int32      // of the rows of W that Rows replace, ascending; nil: all
+
+	Packed any // the same as a device computes with it, if it was made ahead
 }
 
 // Rank is the rank of the product; 0: there is none.

@@ -1,14 +1,9 @@
 package server_test
 
 import (
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,40 +12,6 @@ import (
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server"
 )
-
-// writeAdapter writes a PEFT folder with a random adapter of the built-in model's query projections.
-func writeAdapter(t *testing.T, dir string, seed uint64) string {
-	t.Helper()
-	const layers, hidden, rank = 8, 256, 4
-	r := rand.New(rand.NewPCG(seed, 1))
-	header, data := map[string]any{}, []byte{}
-	for layer := range layers {
-		for part, shape := range map[string][]int{"lora_A": {rank, hidden}, "lora_B": {hidden, rank}} {
-			from := len(data)
-			for range rank * hidden {
-				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(r.NormFloat64())))
-			}
-			header[fmt.Sprintf("base_model.model.model.layers.%d.self_attn.q_proj.%s.weight", layer, part)] = map[string]any{"dtype": "F32", "shape": shape, "data_offsets": []int{from, len(data)}}
-		}
-	}
-	text, err := json.Marshal(header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...)
-	for name, content := range map[string][]byte{
-		"adapter_model.safetensors": append(file, data...),
-		"adapter_config.json":       []byte(`{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": ["q_proj"], "bias": "none"}`),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
 
 func TestAdapters(t *testing.T) {
 	h, m := start(t, ridge.Options{MaxLoRAs: 2}, server.Options{})
@@ -65,7 +26,7 @@ func TestAdapters(t *testing.T) {
 	}
 	base := text("")
 	for i, name := range []string{"a", "b", "c"} {
-		path := writeAdapter(t, filepath.Join(dir, name), uint64(i))
+		path := builtinPEFT.write(t, filepath.Join(dir, name), uint64(i))
 		if status, body := post(t, h, "/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name": %q, "lora_path": %q}`, name, path)); status != 200 {
 			t.Fatalf("%d %s", status, body)
 		}
@@ -94,7 +55,7 @@ func TestAdapters(t *testing.T) {
 	if status, body := post(t, h, "/lora-adapters", `[{"id": 1, "scale": 1}]`); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}
-	if status, body := post(t, h, "/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name": "0 before all", "lora_path": %q}`, writeAdapter(t, filepath.Join(dir, "third"), 3))); status != 200 {
+	if status, body := post(t, h, "/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name": "0 before all", "lora_path": %q}`, builtinPEFT.write(t, filepath.Join(dir, "third"), 3))); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}
 	if _, body := get(t, h.URL+"/lora-adapters"); !regexp.MustCompile(`"id":0,"name":"a".*"id":1,"name":"b".*"scale":1.*"id":2,"name":"c".*"id":3,"name":"0 before all"`).MatchString(body) {
@@ -142,40 +103,6 @@ func embedWithAdapter(t *testing.T, h *httptest.Server, base, adapter string) {
 	for _, path := range []string{"/v1/embeddings", "/api/embed"} {
 		if of, its := embed(path, base), embed(path, adapter); of == its || of == "" {
 			t.Errorf("%s gives the same vector with an adapter: %.60s", path, its)
-		}
-	}
-}
-
-// TestBadAdapters: what is wrong with an adapter is said in a sentence that names it.
-func TestBadAdapters(t *testing.T) {
-	h, _ := start(t, ridge.Options{MaxLoRAs: 1, MaxLoRARank: 4}, server.Options{})
-	dir := t.TempDir()
-	good := writeAdapter(t, filepath.Join(dir, "good"), 1)
-	changed := func(name, old, new string) string {
-		path := writeAdapter(t, filepath.Join(dir, name), 1)
-		config := filepath.Join(path, "adapter_config.json")
-		text, err := os.ReadFile(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(config, []byte(strings.Replace(string(text), old, new, 1)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	for _, c := range []struct{ name, path, want string }{
-		{"a/b", good, "no slashes"},
-		{"x", filepath.Join(dir, "missing"), "no such file"},
-		{"x", changed("rank", `"r": 4`, `"r": 0`), "r is 0"},
-		{"x", changed("other", `"r": 4`, `"r": 8`), "has rank 4"},
-		{"x", changed("bias", `"none"`, `"all"`), "bias is"},
-		{"x", changed("field", `"bias"`, `"use_magic": true, "bias"`), "use_magic"},
-		{"x", changed("targets", `"q_proj"`, `"q_proj", "v_proj"`), "v_proj"},
-		{"x", changed("kind", "LORA", "IA3"), "only LORA"},
-	} {
-		status, body := post(t, h, "/v1/load_lora_adapter", fmt.Sprintf(`{"lora_name": %q, "lora_path": %q}`, c.name, c.path))
-		if status != 400 || !strings.Contains(string(body), c.want) {
-			t.Errorf("%s: %d %s; it should say %q", c.path, status, body, c.want)
 		}
 	}
 }

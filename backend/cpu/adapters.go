@@ -87,6 +87,32 @@ func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank) error 
 		s[slot] = nil
 		return nil
 	}
+	a, ok := l.Packed.(*adapter)
+	if !ok {
+		var err error
+		if a, err = d.packAdapter(l); err != nil {
+			return err
+		}
+	}
+	s[slot] = a
+	return nil
+}
+
+// AdaptersSet implements backend.AdapterLoader.
+func (d *Device) AdaptersSet(done func(error)) { done(nil) }
+
+// PackAdapter implements backend.AdapterPacker.
+func (d *Device) PackAdapter(_ backend.Weight, l *graph.LowRank) error {
+	a, err := d.packAdapter(l)
+	if err != nil {
+		return err
+	}
+	a.B.Data, l.B.Data, l.Packed = nil, nil, a // it is there once, as it is read
+	return nil
+}
+
+// packAdapter lays an adapter's matrices out.
+func (d *Device) packAdapter(l *graph.LowRank) (*adapter, error) {
 	a := &adapter{LowRank: *l, a: newFloatRows(d.vec, l.A)}
 	switch {
 	case l.Rank() == 0:
@@ -95,12 +121,11 @@ func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank) error 
 	default:
 		b, err := l.B.Transposed()
 		if err != nil {
-			return fmt.Errorf("cpu: an adapter's second matrix: %w", err)
+			return nil, fmt.Errorf("cpu: an adapter's second matrix: %w", err)
 		}
 		a.b = newFloatRows(d.vec, b)
 	}
-	s[slot] = a
-	return nil
+	return a, nil
 }
 
 // panelsOf is a matrix in BF16, [out, rank], in panels of its rows: [out/16][rank][16].

@@ -39,7 +39,7 @@ type Device struct {
 
 	dequantised driver.Ptr // weights dequantised to bf16, one layer at a time; 0 without quantised layers
 
-	adaptersSent bool // since the last step
+	loads adapterLoads
 
 	lost error // the fault after which the GPU answers nothing but errors
 }

@@ -84,8 +84,7 @@ func (s *slots) bind(d *Device, as graph.Type) (err error) {
 	return nil
 }
 
-// SetAdapter implements backend.AdapterLoader. The numbers go over on the stream of weights, beside the step under way; the next step waits
-// for them.
+// SetAdapter implements backend.AdapterLoader. The numbers go over on the stream of weights, beside steps that do not use the slot.
 func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank) error {
 	s, ok := w.(*slots)
 	if !ok || slot < 0 || slot >= len(s.rows) || s.table == 0 {
@@ -126,7 +125,7 @@ func (s *slots) set(d *Device, slot int, l *graph.LowRank) error {
 		}
 	}
 	d.upload.bytes(s.table+driver.Ptr(slot*slotBytes), lora.EncodeSlot(&entry))
-	d.adaptersSent = true
+	d.loads.begin(slot)
 	return nil
 }
 
@@ -208,15 +207,6 @@ func (s *slots) sendPadded(d *Device, to driver.Ptr, t quant.Tensor, cols int) {
 			clear(row[own:])
 		}
 	})
-}
-
-// awaitAdapters has a step wait for adapters that are on their way.
-func (d *Device) awaitAdapters() error {
-	if !d.adaptersSent {
-		return nil
-	}
-	d.adaptersSent = false
-	return d.upload.wait()
 }
 
 // loras is how the GPU computes graph.LoRA.

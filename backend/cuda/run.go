@@ -49,7 +49,7 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 	if err := d.swap.before(b, st.lim.PageSize); err != nil {
 		return err
 	}
-	if err := d.awaitAdapters(); err != nil {
+	if err := d.awaitAdapters(b); err != nil {
 		return err
 	}
 	w := writer{host: buffer.host, base: buffer.device}

@@ -19,9 +19,20 @@ type uploader struct {
 	failed   error          // why nothing more is copied
 	releases sync.WaitGroup // of sources that have been copied
 
+	small      []piece // that are queued together
+	smallBytes int
+
 	buf  [2][]byte
 	done [2]*driver.Event
-	next int
+	at   int // the buffer that is being filled
+	used int // bytes of it
+}
+
+// piece is rows that are copied to one place.
+type piece struct {
+	to             driver.Ptr
+	rows, rowBytes int
+	fill           func(dst []byte, from, to int)
 }
 
 func newUploader(ctx *driver.Context) (*uploader, error) {
@@ -34,6 +45,7 @@ func newUploader(ctx *driver.Context) (*uploader, error) {
 
 // enqueue runs do after all that was queued before.
 func (u *uploader) enqueue(do func() error) {
+	u.flush()
 	before, done := u.last, make(chan struct{})
 	u.last = done
 	go func() {
@@ -52,26 +64,51 @@ func (u *uploader) release(do func()) {
 	})
 }
 
+// after calls done, in another goroutine, when all that was queued before is on the device, or with why it is not.
+func (u *uploader) after(done func(error)) {
+	u.flush()
+	before, last := u.last, make(chan struct{})
+	u.last = last
+	go func() {
+		defer close(last)
+		if <-before; u.failed == nil {
+			u.failed = u.ctx.Do(u.stream.Synchronize)
+		}
+		done(u.failed)
+	}()
+}
+
 // drain waits until the uploader reads no host memory any more.
 func (u *uploader) drain() {
+	u.flush()
 	<-u.last
 	u.releases.Wait()
 }
 
 // wait waits until all that was queued is on the device.
 func (u *uploader) wait() error {
+	u.flush()
 	if <-u.last; u.failed != nil {
 		return u.failed
 	}
 	return u.stream.Synchronize()
 }
 
-const uploadChunk = 16 << 20 // bytes
+const (
+	uploadChunk = 16 << 20 // bytes
+	uploadSmall = 1 << 20  // up to so many bytes are queued with others like them: an adapter is many hundred pieces of 128 KiB
+)
 
-// buffer is a pinned buffer that the DMA engine has read.
+// buffer is room in a pinned buffer that the DMA engine has read. Small pieces follow one another in one buffer, so that none waits for the copy of those
+// before it.
 func (u *uploader) buffer(n int) (b []byte, done *driver.Event, err error) {
-	i := u.next
-	u.next = 1 - i
+	i := u.at
+	if from := int(aligned256(int64(u.used))); u.buf[i] != nil && from+n <= len(u.buf[i]) {
+		u.used = from + n
+		return u.buf[i][from:u.used], u.done[i], nil
+	}
+	i = 1 - i
+	u.at, u.used = i, n
 	if u.done[i] == nil {
 		if u.done[i], err = u.ctx.NewEvent(); err != nil {
 			return nil, nil, err
@@ -99,6 +136,13 @@ func (u *uploader) bytes(to driver.Ptr, b []byte) {
 
 // rows copies rows of rowBytes; fill writes rows [from, to) to dst, in several goroutines.
 func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte, from, to int)) {
+	if n := rows * rowBytes; n <= uploadSmall {
+		if n = int(aligned256(int64(n))); u.smallBytes+n > uploadChunk {
+			u.flush()
+		}
+		u.small, u.smallBytes = append(u.small, piece{to, rows, rowBytes, fill}), u.smallBytes+n
+		return
+	}
 	each := max(1, uploadChunk/rowBytes)
 	u.enqueue(func() error {
 		for r := 0; r < rows; r += each {
@@ -112,6 +156,42 @@ func (u *uploader) rows(to driver.Ptr, rows, rowBytes int, fill func(dst []byte,
 			}
 			if err := u.send(to+driver.Ptr(r*rowBytes), buf, done); err != nil {
 				return err
+			}
+		}
+		return nil
+	})
+}
+
+// flush queues the small pieces so far: they are filled side by side and then sent.
+func (u *uploader) flush() {
+	pieces := u.small
+	if u.small, u.smallBytes = nil, 0; len(pieces) == 0 {
+		return
+	}
+	u.enqueue(func() error {
+		bufs, dones := make([][]byte, len(pieces)), make([]*driver.Event, len(pieces))
+		for i, p := range pieces {
+			var err error
+			if bufs[i], dones[i], err = u.buffer(p.rows * p.rowBytes); err != nil {
+				return err
+			}
+		}
+		err := readAll(len(pieces), 1+len(pieces)/(4*maxFillers), func(from, to int) {
+			for i := from; i < to; i++ {
+				pieces[i].fill(bufs[i], 0, pieces[i].rows)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		for i, p := range pieces {
+			if err := u.stream.Upload(p.to, bufs[i]); err != nil {
+				return fmt.Errorf("cuda: sending weights: %w", err)
+			}
+			if i+1 == len(pieces) || dones[i+1] != dones[i] {
+				if err := u.stream.Record(dones[i]); err != nil {
+					return err
+				}
 			}
 		}
 		return nil

@@ -25,6 +25,9 @@ func (d *Device) SetAdapter(w backend.Weight, slot int, l *graph.LowRank) error 
 	return nil
 }
 
+// AdaptersSet implements backend.AdapterLoader.
+func (d *Device) AdaptersSet(done func(error)) { done(nil) }
+
 // lora changes results of linears in place.
 func lora(d *Device, n *graph.Node, a backend.Args) {
 	for i := range n.Weights {

@@ -114,7 +114,7 @@ func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (
 	if !prog.CanSample() {
 		r.logits = make([]float32, o.Batch*r.vocab)
 	}
-	if err := r.fillSlots(); err != nil {
+	if err := FillSlots(prog, r.rnd); err != nil {
 		prog.Close()
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (r *Runner) steps(t Test) []*graph.Step {
 			for range t.Batch {
 				s.Seqs = append(s.Seqs, graph.Seq{New: 1, Past: t.Depth + i})
 			}
-			r.giveAdapters(s, t.LoRAs)
+			GiveAdapters(s, t.LoRAs, r.rank)
 			all = append(all, s)
 		}
 		return all
@@ -204,7 +204,7 @@ func (r *Runner) steps(t Test) []*graph.Step {
 		for range t.Batch {
 			s.Seqs = append(s.Seqs, graph.Seq{New: n, Past: t.Depth + at})
 		}
-		r.giveAdapters(s, t.LoRAs)
+		GiveAdapters(s, t.LoRAs, r.rank)
 		all = append(all, s)
 		at += n
 	}

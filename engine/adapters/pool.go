@@ -1,23 +1,28 @@
 // Package adapters keeps account of which adapters are in which of a program's slots. It knows numbers alone: adapters by their ids.
 //
-// A slot is held by the requests that use its adapter. One that is not held keeps its adapter until another needs the room: the one that
-// was held last longest ago goes first. When all slots are held and a request has waited for the aging bound, one slot is closed: it takes no
-// further requests, and is free when those that hold it have ended. So no adapter waits for ever behind others that always have requests.
+// A slot is held by the requests that use its adapter. One that is not held keeps its adapter until another needs the room: the one goes first that
+// costs least to be without, which is the time to load it again times how often it was used of late. A request that has waited for the aging bound
+// has slots closed for it: they take no further requests, and are free when those that hold them have ended; and nobody behind it gets a slot
+// that is free. So no adapter waits for ever behind others that always have requests.
 package adapters
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// Pool is the slots. Times are in nanoseconds, from any beginning.
+// Pool is the slots.
 type Pool struct {
 	slots []slot
-	aging int64
+	uses  *Uses
+	price func(id uint64) float64 // what it takes to load an adapter again
 }
 
 // slot is what is in one.
 type slot struct {
 	id      uint64 // of its adapter; 0: none
 	holders int    // requests
-	used    int64  // when it was held last
+	used    int64  // the number of the Take that used it last
 	closed  bool   // no further request gets it
 }
 
@@ -27,20 +32,24 @@ type Load struct {
 	Slot int
 }
 
-// New is a pool of empty slots. A request waits for so long, at most, for slots that others keep busy.
-func New(slots int, aging int64) *Pool { return &Pool{slots: make([]slot, slots), aging: aging} }
+// New is a pool of empty slots. price is what it takes to load an adapter again, in any unit; where it is the same, how often one was used
+// decides alone.
+func New(slots int, price func(id uint64) float64) *Pool {
+	return &Pool{slots: make([]slot, slots), uses: NewUses(max(8*slots, 64)), price: price}
+}
 
 // Take has a request hold the slots of all its adapters, which are different ones and no more than there are slots, or of none if there is
-// no room yet. loads are the adapters that have to be put into their slots before they are used; it is appended to.
-func (p *Pool) Take(ids []uint64, now int64, slots []int, loads []Load) ([]int, []Load, bool) {
+// no room yet. loads are the adapters that have to be put into their slots before they are used; it is appended to. With resident set none is
+// evicted and no empty slot filled: only adapters that are in slots are found.
+func (p *Pool) Take(ids []uint64, resident bool, slots []int, loads []Load) ([]int, []Load, bool) {
 	before, had := slices.Clone(p.slots), len(loads)
 	slots = slots[:0]
 	for _, id := range ids {
 		at := p.find(id)
-		if at >= 0 && p.slots[at].closed {
-			at = -2
-		}
-		if at == -1 {
+		switch {
+		case at >= 0 && p.slots[at].closed || at < 0 && resident:
+			at = -1
+		case at < 0:
 			if at = p.free(ids); at >= 0 {
 				p.slots[at] = slot{id: id}
 				loads = append(loads, Load{id, at})
@@ -51,8 +60,11 @@ func (p *Pool) Take(ids []uint64, now int64, slots []int, loads []Load) ([]int, 
 			return slots[:0], loads[:had], false
 		}
 		p.slots[at].holders++
-		p.slots[at].used = now
 		slots = append(slots, at)
+	}
+	for i, id := range ids {
+		p.uses.Note(id)
+		p.slots[slots[i]].used = int64(p.uses.clock)
 	}
 	return slots, loads, true
 }
@@ -62,9 +74,12 @@ func (p *Pool) find(id uint64) int {
 	return slices.IndexFunc(p.slots, func(s slot) bool { return s.id == id })
 }
 
-// free is the slot to put another adapter in, none of ids; -1: all are held.
+// Has reports whether an adapter is in a slot.
+func (p *Pool) Has(id uint64) bool { return p.find(id) >= 0 }
+
+// free is the slot to put another adapter in, of none of ids; -1: all are held.
 func (p *Pool) free(ids []uint64) int {
-	best := -1
+	best, least := -1, 0.0
 	for i, s := range p.slots {
 		if s.holders > 0 || slices.Contains(ids, s.id) {
 			continue
@@ -72,8 +87,9 @@ func (p *Pool) free(ids []uint64) int {
 		if s.id == 0 {
 			return i
 		}
-		if best < 0 || s.used < p.slots[best].used {
-			best = i
+		worth := p.worth(&s)
+		if best < 0 || worth < least || worth == least && s.used < p.slots[best].used {
+			best, least = i, worth
 		}
 	}
 	return best
@@ -87,12 +103,10 @@ func (p *Pool) Share(slots []int) {
 }
 
 // Release ends what Take or Share began.
-func (p *Pool) Release(slots []int, now int64) {
+func (p *Pool) Release(slots []int) {
 	for _, i := range slots {
 		s := &p.slots[i]
-		s.holders--
-		s.used = now
-		if s.holders == 0 && s.closed {
+		if s.holders--; s.holders == 0 && s.closed {
 			*s = slot{}
 		}
 	}
@@ -105,25 +119,40 @@ func (p *Pool) Forget(id uint64) {
 	}
 }
 
-// Age closes a slot if the request that has waited longest, since some time, has done so for the aging bound, unless one is closed
-// already: the one with the fewest holders. It opens all when none waits so long.
-func (p *Pool) Age(waits bool, since, now int64) {
-	if !waits || now-since < p.aging {
-		for i := range p.slots {
-			p.slots[i].closed = false
-		}
-		return
-	}
-	best := -1
-	for i, s := range p.slots {
-		if s.closed {
-			return
-		}
-		if s.holders > 0 && (best < 0 || s.holders < p.slots[best].holders) {
-			best = i
+// age has so many slots empty, or closed to further requests, for requests that have waited for the aging bound, if one has: of those that nobody
+// holds the ones that cost least to be without, and then those with the fewest holders. Adapters in keep, which the first of the requests has use for,
+// stay. If none has waited so long all are open again.
+func (p *Pool) age(need int, waits bool, keep []uint64) {
+	var open []int
+	for i := range p.slots {
+		s := &p.slots[i]
+		switch {
+		case !waits || slices.Contains(keep, s.id):
+			s.closed = false
+		case s.closed || s.id == 0:
+			need--
+		default:
+			open = append(open, i)
 		}
 	}
-	if best >= 0 {
-		p.slots[best].closed = true
+	slices.SortStableFunc(open, func(a, b int) int {
+		x, y := &p.slots[a], &p.slots[b]
+		return cmp.Or(cmp.Compare(x.holders, y.holders), cmp.Compare(p.worth(x), p.worth(y)))
+	})
+	for _, i := range open[:min(len(open), max(need, 0))] {
+		if s := &p.slots[i]; s.holders == 0 {
+			*s = slot{}
+		} else {
+			s.closed = true
+		}
 	}
 }
+
+// open reports whether a slot that takes further requests has an adapter.
+func (p *Pool) open(id uint64) bool {
+	at := p.find(id)
+	return at >= 0 && !p.slots[at].closed
+}
+
+// worth is what it costs, by what was used of late, to be without the adapter in a slot.
+func (p *Pool) worth(s *slot) float64 { return p.price(s.id) * p.uses.Rate(s.id) }

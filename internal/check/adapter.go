@@ -63,7 +63,7 @@ func withAdapters(b *modeldir.Dir, lim backend.Limits, o Options, list []*adapte
 	for slot, a := range list {
 		fit, err := b.Model.Adapt(a, prog.Slots())
 		if err == nil {
-			err = prog.SetAdapter(slot, func(w *graph.Weight) *graph.LowRank { return fit[w] })
+			err = prog.SetAdapter(slot, func(w *graph.Weight) *graph.LowRank { return fit[w] }, nil)
 		}
 		if err != nil {
 			prog.Close()

@@ -70,7 +70,7 @@ func fillSlots(prog *compile.Program) error {
 		return nil
 	}
 	for slot := range CaseSlots {
-		if err := prog.SetAdapter(slot, func(w *graph.Weight) *graph.LowRank { return randomLowRank(w, slot) }); err != nil {
+		if err := prog.SetAdapter(slot, func(w *graph.Weight) *graph.LowRank { return randomLowRank(w, slot) }, nil); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sort"
 
@@ -46,6 +47,29 @@ type Module struct {
 
 // Open opens an adapter: a folder with adapter_config.json, or a GGUF file.
 func Open(path string) (*Adapter, error) {
+	a, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.numbers(false, runtime.GOMAXPROCS(0)); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// Read reads an adapter, in so many goroutines, into memory of its own: the file is closed then, and may be replaced.
+func Read(path string, goroutines int) (*Adapter, error) {
+	a, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer a.source.Close()
+	return a, a.numbers(true, goroutines)
+}
+
+// open finds out what there is; the numbers of matrices have not been looked at.
+func open(path string) (*Adapter, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("adapter: %w", err)
@@ -123,7 +147,7 @@ func (a *Adapter) matrix(name string) (quant.Tensor, error) {
 			return quant.Tensor{}, a.fail("tensor %s: %v", name, err)
 		}
 	}
-	return t, a.finiteRows(name, t)
+	return t, nil
 }
 
 // check says what is wrong with a module whose tensors have all been read.
