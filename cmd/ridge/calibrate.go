@@ -14,6 +14,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/internal/device"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
 )
 
@@ -21,6 +22,7 @@ func calibrateCommand() *cobra.Command {
 	var o device.Options
 	var asJSON, scored bool
 	var path string
+	var loras pass.Adapters
 	cmd := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure this machine for predictions",
@@ -54,7 +56,10 @@ step too.`,
 				return err
 			}
 			if scored {
-				return scoreModel(cmd.OutOrStdout(), dev, p, path, asJSON)
+				if loras.Slots == 0 {
+					loras = pass.Adapters{}
+				}
+				return scoreModel(cmd.OutOrStdout(), dev, p, path, loras, asJSON)
 			}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(p)
@@ -66,6 +71,8 @@ step too.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the profile as JSON")
 	cmd.Flags().BoolVar(&scored, "score", false, "then time steps of a model and print the errors of predictions")
 	cmd.Flags().StringVarP(&path, "model", "m", "", "with --score, the model: GGUF file or Hugging Face directory; default: the built-in one")
+	cmd.Flags().IntVar(&loras.Slots, "loras", 0, "with --score, random LoRA adapters that the sequences have in turn")
+	cmd.Flags().IntVar(&loras.Rank, "rank", 16, "rank of each of --loras")
 	return cmd
 }
 
@@ -96,13 +103,16 @@ func printProfile(out io.Writer, p *price.Profile) error {
 }
 
 // scoreModel prints the errors of predictions of a model's steps.
-func scoreModel(out io.Writer, dev backend.Device, p *price.Profile, path string, asJSON bool) error {
+func scoreModel(out io.Writer, dev backend.Device, p *price.Profile, path string, loras pass.Adapters, asJSON bool) error {
+	if err := pass.CheckAdapters(loras); err != nil {
+		return fmt.Errorf("--loras and --rank: %w", err)
+	}
 	b, err := openModel(pathArgs(path))
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	scored, err := calibrate.Model(dev, b.Model, b, p)
+	scored, err := calibrate.Model(dev, b.Model, b, p, loras)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // version changes with the meaning of what is measured: profiles of another version are measured again.
-const version = 5
+const version = 6
 
 // stored is a cached profile with the device it was measured on.
 type stored struct {

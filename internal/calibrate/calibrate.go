@@ -50,7 +50,7 @@ func measure(dev backend.Device, report func(string)) (*price.Profile, error) {
 	for _, part := range []struct {
 		name string
 		time func(backend.Device, []price.Sample) ([]price.Sample, error)
-	}{{"products", products}, {"rows", rows}, {"attention", attention}} {
+	}{{"products", products}, {"rows", rows}, {"attention", attention}, {"adapters", adapters}} {
 		report(part.name)
 		if samples, err = part.time(dev, samples); err != nil {
 			return nil, err

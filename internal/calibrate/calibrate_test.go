@@ -48,7 +48,7 @@ func TestCache(t *testing.T) {
 	}
 	for text, broken := range map[string]string{
 		"is not a profile": string(good[:len(good)/2]),
-		"version":          strings.Replace(string(good), `"version": 5`, `"version": 0`, 1),
+		"version":          strings.Replace(string(good), `"version": 6`, `"version": 0`, 1),
 		"was measured":     strings.Replace(string(good), `"device": "`, `"device": "another `, 1),
 		"has no profile":   strings.Replace(string(good), `"profile":`, `"other":`, 1),
 		"levels[0]":        strings.Replace(string(good), `"name": "memory"`, `"name": ""`, 1),

@@ -32,6 +32,11 @@ func newRunner(dev backend.Device, g *graph.Graph, tokens, seqs, context int) (*
 	}
 	lim := backend.Limits{Tokens: tokens, Seqs: seqs, Logits: seqs, PageSize: pageSize, SeqPages: (context + pageSize - 1) / pageSize}
 	lim.Pages = lim.SeqPages * seqs
+	for _, w := range g.Weights {
+		if w.Slots != nil {
+			lim.Adapters = w.Slots.Count
+		}
+	}
 	prog, err := compile.Compile(g, dev, w, lim)
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)

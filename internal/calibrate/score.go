@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/bench/throughput"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/model"
@@ -81,17 +82,17 @@ type timedStep struct {
 	calibrated, learned float64
 }
 
-// Model scores the predictions of a profile for a model.
-func Model(dev backend.Device, m *model.Model, files compile.Tensors, p *price.Profile) (*Scored, error) {
+// Model scores the predictions of a profile for a model. With adapters the sequences of every step have them in turn.
+func Model(dev backend.Device, m *model.Model, files compile.Tensors, p *price.Profile, adapters pass.Adapters) (*Scored, error) {
 	info := dev.Info()
 	g, err := m.Graph(model.Options{Act: info.Act, Cache: graph.F16})
 	if err != nil {
 		return nil, err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: dev}}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: dev}, Adapters: adapters}); err != nil {
 		return nil, err
 	}
-	lim := backend.Limits{Tokens: scoreChunk + scoreSeqs, Seqs: scoreSeqs, Logits: scoreSeqs, PageSize: pageSize, SeqPages: scoreContext / pageSize, Pages: scoreSeqs * scoreContext / pageSize}
+	lim := backend.Limits{Adapters: adapters.Slots, Tokens: scoreChunk + scoreSeqs, Seqs: scoreSeqs, Logits: scoreSeqs, PageSize: pageSize, SeqPages: scoreContext / pageSize, Pages: scoreSeqs * scoreContext / pageSize}
 	lim.KeepAll(g)
 	prog, err := compile.Compile(g, dev, files, lim)
 	if err != nil {
@@ -100,6 +101,9 @@ func Model(dev backend.Device, m *model.Model, files compile.Tensors, p *price.P
 	defer prog.Close()
 	prog.Warm()
 	at := runner{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(8, 9))}
+	if err := throughput.FillSlots(prog, at.rnd); err != nil {
+		return nil, err
+	}
 	pricing, err := unsampled(prog, p)
 	if err != nil {
 		return nil, err
@@ -108,6 +112,7 @@ func Model(dev backend.Device, m *model.Model, files compile.Tensors, p *price.P
 	measure := func(steps []graph.Step) ([]timedStep, error) {
 		var all []timedStep
 		for i := range steps {
+			throughput.GiveAdapters(&steps[i], min(adapters.Slots, len(steps[i].Seqs)), adapters.Rank)
 			took, err := at.wholeStep(&steps[i], logits)
 			if err != nil {
 				return nil, err
