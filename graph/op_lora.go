@@ -24,6 +24,10 @@ type LowRank struct {
 	Rows    quant.Tensor // [out, in], or those of Indices; no data: there are none
 	Indices []int32      // of the rows of W that Rows replace, ascending; nil: all
 
+	// Experts is how many matrices a stack has, of which A has [experts × rank, in] and B [experts × out, rank], and the adapter nothing else; 0: W is one
+	// matrix.
+	Experts int
+
 	Packed any // the same as a device computes with it, if it was made ahead
 }
 

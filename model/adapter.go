@@ -85,6 +85,9 @@ const (
 // weight is what the adapter has for a weight with slots; nil: nothing.
 func (x *adapting) weight(w *graph.Weight) (*graph.LowRank, error) {
 	name, mod := x.module(w.Tensor)
+	if w.Slots.Of.Stack != (graph.Axis{}) {
+		return x.experts(w, name, mod)
+	}
 	if err := x.missing(w, mod); err != nil {
 		return nil, err
 	}
@@ -98,6 +101,9 @@ func (x *adapting) weight(w *graph.Weight) (*graph.LowRank, error) {
 	}
 	if mod == nil {
 		return nil, nil
+	}
+	if mod.Experts > 1 {
+		return nil, fmt.Errorf("module %s has products of %d matrices, and the model has one there", name, mod.Experts)
 	}
 	if mod.Table != w.Slots.Table && (mod.Table || len(mod.Saved.Data) == 0) {
 		return nil, fmt.Errorf("module %s is changed as %s, and the model has it as %s", name, kindOf(mod.Table), kindOf(w.Slots.Table))

@@ -51,7 +51,7 @@ func roundingOf(n *graph.Node, o Options) graph.Type {
 		if n.Weights[0].Out.Len() == 1 { // a vector
 			return graph.F32
 		}
-	case graph.MoE:
+	case graph.MoE, graph.AdaptedMoE:
 		matrices = n.Weights[:graph.ExpertDown+1] // those of the other experts are like them
 	default:
 		return graph.F32
@@ -94,6 +94,9 @@ func rounding(op graph.Op, to graph.Type) graph.Op {
 		}
 		return o
 	case graph.MoE:
+		o.ActType = to
+		return o
+	case graph.AdaptedMoE:
 		o.ActType = to
 		return o
 	}

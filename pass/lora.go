@@ -2,6 +2,7 @@ package pass
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -38,6 +39,9 @@ func LoRA(g *graph.Graph, o Options) (*graph.Graph, error) {
 			r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, graph.LoRAEmbed{Scale: e.Scale}, y, []*graph.Weight{slots(r, n, true)}))
 			return true
 		}
+		if moe, ok := n.Op.(graph.MoE); ok {
+			return adaptExperts(r, n, moe, o)
+		}
 		if _, ok := n.Op.(graph.Linear); !ok {
 			return false
 		}
@@ -54,6 +58,29 @@ func LoRA(g *graph.Graph, o Options) (*graph.Graph, error) {
 		}
 		return true
 	})
+}
+
+// adaptExperts has adapters change the experts of a block, where the device computes that and has all of it.
+func adaptExperts(r *graph.Rewriter, n *graph.Node, moe graph.MoE, o Options) bool {
+	gate := n.Weights[graph.ExpertGate]
+	if o.Kernels == nil || moe.Held > 0 || gate.Out.Shards > 0 || gate == n.Weights[graph.ExpertUp] {
+		return false
+	}
+	adapted := *n
+	adapted.Op, adapted.In, adapted.Weights = graph.AdaptedMoE{MoE: moe}, append(slices.Clone(n.In), n.In[0]), slices.Clone(n.Weights)
+	for i, name := range []string{"gate", "up", "down"} {
+		w := n.Weights[i]
+		s := graph.Slots{Of: w, Count: o.Adapters.Slots, Rank: o.Adapters.Rank}
+		adapted.Weights = append(adapted.Weights, &graph.Weight{Name: n.Out[0].Name + "." + name + ".lora", Out: w.Out, In: w.In, Tensor: w.Tensor, Slots: &s})
+	}
+	if !o.Kernels.Has(&adapted) {
+		return false
+	}
+	for i, w := range adapted.Weights[len(n.Weights):] {
+		adapted.Weights[len(n.Weights)+i] = r.Slots(w.Name, w.Tensor, *w.Slots)
+	}
+	r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, adapted.Op, r.Of(adapted.In), adapted.Weights))
+	return true
 }
 
 // The tensors that a tied head and the embeddings have in common.

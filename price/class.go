@@ -21,7 +21,7 @@ func (c Class) String() string {
 // classOf is a node's class.
 func classOf(n *graph.Node) Class {
 	switch n.Op.(type) {
-	case graph.Linear, graph.MoE:
+	case graph.Linear, graph.MoE, graph.AdaptedMoE:
 		return Linear
 	case graph.Attention:
 		return Attention

@@ -153,7 +153,7 @@ func (x *group) probe(n *graph.Node) {
 	x.perPair = minus(c, times(a, 2))
 	x.perRow = minus(minus(b, a), x.perPair)
 	x.perToken = minus(minus(a, x.perRow), x.perPair)
-	if o, ok := n.Op.(graph.MoE); ok {
+	if o, ok := graph.Experts(n); ok {
 		x.experts, x.held = o, n.Weights[graph.ExpertGate].Matrices()
 		for _, w := range n.Weights {
 			x.all += float64(w.Bytes())

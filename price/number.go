@@ -28,6 +28,8 @@ func numberOf(n *graph.Node, p *Profile) Number {
 		return numberOfProduct(n.In[0].Type, o.ActType)
 	case graph.MoE:
 		return numberOfProduct(n.In[0].Type, o.ActType)
+	case graph.AdaptedMoE:
+		return numberOfProduct(n.In[0].Type, o.ActType)
 	case graph.Attention:
 		if p.Attention != "" {
 			return p.Attention

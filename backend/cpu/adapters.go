@@ -116,8 +116,19 @@ func (d *Device) packAdapter(l *graph.LowRank) (*adapter, error) {
 	a := &adapter{LowRank: *l, a: newFloatRows(d.vec, l.A)}
 	switch {
 	case l.Rank() == 0:
-	case l.B.Format == quant.BF16 && l.B.Rows%vec.PanelColumns == 0 && l.A.Cols != l.Rank():
+	case l.B.Format == quant.BF16 && l.B.Rows/max(l.Experts, 1)%vec.PanelColumns == 0 && l.A.Cols != l.Rank():
 		a.panels = panelsOf(l.B)
+	case l.Experts > 0:
+		b := quant.Tensor{Format: l.B.Format, Rows: l.Experts * l.Rank(), Cols: l.B.Rows / l.Experts}
+		for e := range l.Experts {
+			_, of := l.OfExpert(e)
+			turned, err := of.Transposed()
+			if err != nil {
+				return nil, fmt.Errorf("cpu: an adapter's second matrix: %w", err)
+			}
+			b.Data = append(b.Data, turned.Data...)
+		}
+		a.b = newFloatRows(d.vec, b)
 	default:
 		b, err := l.B.Transposed()
 		if err != nil {

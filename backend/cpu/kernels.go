@@ -81,7 +81,7 @@ func (d *Device) matrixKernel(n *graph.Node) (k kernel) {
 	case graph.LoRAEmbed:
 		k.partition = byRows
 		k.name, k.bind = "lora embed", simple(bindLoRAEmbed)
-	case graph.MoE:
+	case graph.MoE, graph.AdaptedMoE:
 		k.name, k.bind, k.scratch = d.moeKernel(n), bindMoE, d.moeScratchBytes
 	case graph.HeadLinear:
 		k.name, k.bind, k.scratch = d.headLinearKernel(n), bindHeadLinear, headLinearScratch

@@ -29,6 +29,7 @@ type moe struct {
 	xRowBytes     int // bytes of a row of x
 	gatedRowBytes int // bytes of a row of gated numbers
 	scratch       moeScratch
+	adapters      *moeAdapters // nil: the node has none
 }
 
 // moeKernel is how the device computes a block of experts: matrices in block formats with inputs in Q8, or, where the inputs are floats,
@@ -44,11 +45,12 @@ func (d *Device) moeKernel(n *graph.Node) string {
 // decodesExperts reports whether any matrices of a block of experts are dequantised: those in a block format beside others that are not, and
 // those whose codes are no whole numbers.
 func decodesExperts(n *graph.Node) bool {
-	return n.Op.(graph.MoE).ActType != graph.Q8 && slices.ContainsFunc(n.Weights[:graph.ExpertMatrices], func(w *graph.Weight) bool { return w.Format.Block() > 1 })
+	o, _ := graph.Experts(n)
+	return o.ActType != graph.Q8 && slices.ContainsFunc(n.Weights[:graph.ExpertMatrices], func(w *graph.Weight) bool { return w.Format.Block() > 1 })
 }
 
 func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
-	o := n.Op.(graph.MoE)
+	o, _ := graph.Experts(n)
 	m := &moe{dev: d, op: o, in: n.In[0].Axis.Len(), ffn: n.Weights[graph.ExpertGate].Out.Len(), x: raw(a.In[0]), scores: floats(a.In[1]), out: raw(a.Out[0])}
 	m.xRowBytes, m.gatedRowBytes = int(n.In[0].RowBytes()), 4*m.ffn
 	switch o.ActType {
@@ -77,10 +79,13 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		}
 	}
 	d.layOut(n, a.Limits, raw(a.Scratch), &m.scratch)
-	return func(w *worker, b *backend.Batch) { m.run(w, rows(n, b)) }, nil
+	if _, ok := n.Op.(graph.AdaptedMoE); ok {
+		m.adapters = newMoEAdapters(d, n, a)
+	}
+	return func(w *worker, b *backend.Batch) { m.run(w, b, rows(n, b)) }, nil
 }
 
-func (m *moe) run(w *worker, rows int) {
+func (m *moe) run(w *worker, b *backend.Batch, rows int) {
 	if rows == 0 {
 		return
 	}
@@ -101,11 +106,19 @@ func (m *moe) run(w *worker, rows int) {
 	m.multiply(w, graph.ExpertGate, s.x, m.xRowBytes, s.gate)
 	m.multiply(w, graph.ExpertUp, s.x, m.xRowBytes, s.up)
 	w.sync()
+	adapted := m.adapters != nil && len(b.Adapters) > 0
+	if adapted {
+		m.adaptFirst(w, b, rows)
+		w.sync()
+	}
 	m.activate(from, to)
 	w.sync()
 	m.multiply(w, graph.ExpertDown, s.gated, m.gatedRowBytes, s.down)
 	w.sync()
 	from, to = w.share(rows, 1)
+	if adapted {
+		m.adapt(w, b, graph.ExpertDown, from, to)
+	}
 	for r := from; r < to; r++ {
 		m.combine(r)
 	}

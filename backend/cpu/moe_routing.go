@@ -32,7 +32,7 @@ func (d *Device) moeScratchBytes(n *graph.Node, lim backend.Limits) int64 {
 
 // layOut divides memory for the largest step, and returns how much that takes; without memory it only counts.
 func (d *Device) layOut(n *graph.Node, lim backend.Limits, memory []byte, s *moeScratch) int64 {
-	o := n.Op.(graph.MoE)
+	o, _ := graph.Experts(n)
 	pairs, in, ffn := lim.Rows(n.In[0].Rows)*o.TopK, n.In[0].Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
 	var used int64
 	take := func(n int64) []byte {

@@ -26,6 +26,7 @@ var runs = map[string]run{
 	graph.XIELU{}.Name():           xielu,
 	graph.Softcap{}.Name():         softcap,
 	graph.MoE{}.Name():             moe,
+	graph.AdaptedMoE{}.Name():      moe,
 	graph.HeadLinear{}.Name():      headLinear,
 	graph.TopKeys{}.Name():         topKeys,
 	graph.SparseAttention{}.Name(): sparseAttention,

@@ -2,6 +2,7 @@ package ref
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
@@ -9,7 +10,8 @@ import (
 
 // moe runs each row through its top-k experts. An expert's weights are read once for all its rows.
 func moe(d *Device, n *graph.Node, a backend.Args) {
-	o := n.Op.(graph.MoE)
+	o, _ := graph.Experts(n)
+	adapt := d.expertAdapters(n, a)
 	rows := d.rows(n)
 	x, out := make([][]float32, rows), make([][]float64, rows)
 	rowsOf := make([][]int, o.Experts) // rows of each expert
@@ -33,13 +35,18 @@ func moe(d *Device, n *graph.Node, a backend.Args) {
 		}
 		p := expert{d, a, e - o.First, o}
 		gates, ups := p.product(graph.ExpertGate, selectRows(x, of)), p.product(graph.ExpertUp, selectRows(x, of))
+		exact := make([][]float32, len(gates)) // gated, before it is rounded
 		for i := range gates {
+			adapt(graph.ExpertGate, e, of[i], nil, gates[i])
+			adapt(graph.ExpertUp, e, of[i], nil, ups[i])
 			for j := range gates[i] {
 				gates[i][j] = d.gate(o, gates[i][j], ups[i][j])
 			}
+			exact[i] = slices.Clone(gates[i])
 			d.round(o.ActType, gates[i])
 		}
 		for i, y := range p.product(graph.ExpertDown, gates) {
+			adapt(graph.ExpertDown, e, of[i], exact[i], y)
 			for j := range y {
 				out[of[i]][j] += shares[of[i]][e] * float64(y[j])
 			}

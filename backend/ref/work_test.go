@@ -35,7 +35,7 @@ func TestDeclaredWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			counted := dev.Counted()
-			if c.Op == "MoE" && lim.Tokens > 1 { // the experts that several rows reach are declared as an expectation; see TestExpertsReached
+			if (c.Op == "MoE" || c.Op == "AdaptedMoE") && lim.Tokens > 1 { // the experts that several rows reach are declared as an expectation; see TestExpertsReached
 				counted.WeightBytes = declared.WeightBytes
 			}
 			if c.Op == "SparseAttention" && counted.CacheRead > declared.CacheRead/2 && counted.CacheRead < 2*declared.CacheRead { // how many rows several queries choose between them depends on the data
@@ -46,7 +46,7 @@ func TestDeclaredWork(t *testing.T) {
 			}
 		})
 	}
-	for _, op := range []string{"Linear", "Embed", "RMSNorm", "LayerNorm", "RoPE", "Act", "ActMul", "Add", "Softcap", "SelectRows", "Attention", "AddNorm", "MoE", "Route", "GateRows", "HeadLinear", "TopKeys", "SparseAttention", "LoRA", "LoRAEmbed", "ExpandStreams", "MixStreams", "AddToStreams", "MeanStreams", "Columns", "ScaleColumns", "GaussianTopK", "RowSums", "KimiDelta"} {
+	for _, op := range []string{"Linear", "Embed", "RMSNorm", "LayerNorm", "RoPE", "Act", "ActMul", "Add", "Softcap", "SelectRows", "Attention", "AddNorm", "MoE", "Route", "GateRows", "HeadLinear", "TopKeys", "SparseAttention", "LoRA", "LoRAEmbed", "AdaptedMoE", "ExpandStreams", "MixStreams", "AddToStreams", "MeanStreams", "Columns", "ScaleColumns", "GaussianTopK", "RowSums", "KimiDelta"} {
 		if !seen[op] {
 			t.Errorf("the table has no case of %s", op)
 		}

@@ -43,6 +43,7 @@ func loraCases() []Case {
 			})
 		}
 	}
+	all = append(all, adaptedExpertCases()...)
 	both := func(b *backend.Batch, rnd *rand.Rand) {
 		giveAdapters(b, rnd)
 		someEmbeddings(96)(b, rnd)
@@ -60,6 +61,44 @@ func loraCases() []Case {
 				return b.Emit("y", graph.LoRAEmbed{Scale: scale}, []*graph.Value{b.Embed("x", w, scale)}, b.Slots("x.lora", w.Tensor, graph.Slots{Of: w, Count: CaseSlots, Rank: CaseRank, Table: true}))[0]
 			},
 		})
+	}
+	return all
+}
+
+// adaptedExpertCases are blocks of experts whose matrices adapters change, in floats, with biases and bounds, and with inputs in Q8.
+func adaptedExpertCases() []Case {
+	var all []Case
+	for _, c := range []struct {
+		o         graph.MoE
+		in, ffn   int
+		format    string
+		tolerance float64
+	}{
+		{graph.MoE{Experts: 4, TopK: 2}, 64, 96, "F32", 1e-5},
+		{graph.MoE{Experts: 5, TopK: 2, Biased: true, Clamp: 0.7}, 72, 40, "F32", 1e-5},
+		{graph.MoE{Experts: 8, TopK: 3, ActType: graph.Q8}, 256, 256, "Q4_0", 5e-3}, // as in moeCases
+	} {
+		for _, steps := range []Steps{{{1}}, {{1, 1, 1, 1, 1}}, {{5, 3, 9, 2}}} {
+			all = append(all, Case{
+				Name: fmt.Sprintf("AdaptedMoE/%d of %d/%s/rows%d", c.o.TopK, c.o.Experts, c.format, LimitsFor(steps, 16).Tokens), Op: "AdaptedMoE", Steps: steps, Vary: giveAdapters, Tolerance: c.tolerance,
+				Graph: func(b *graph.Builder) *graph.Value {
+					hidden, ffn, experts, one := axis("hidden", c.in, 1), axis("ffn", c.ffn, 1), axis("experts", c.o.Experts, 1), axis("one", 1, 1)
+					weights := []*graph.Weight{b.Stack("gate/"+c.format, experts, ffn, hidden), b.Stack("up/"+c.format, experts, ffn, hidden), b.Stack("down/"+c.format, experts, hidden, ffn)}
+					if c.o.Biased {
+						weights = append(weights, b.Stack("gatebias", experts, one, ffn), b.Stack("upbias", experts, one, ffn), b.Stack("downbias", experts, one, hidden))
+					}
+					for i, name := range []string{"products.gate", "products.up", "products.down"} {
+						weights = append(weights, b.Slots(name, name, graph.Slots{Of: weights[i], Count: CaseSlots, Rank: CaseRank}))
+					}
+					x := feed(b, "x", hidden)
+					in := []*graph.Value{x, feed(b, "scores", experts), x}
+					if c.o.ActType == graph.Q8 {
+						in[0] = b.Emit("x8", graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0]
+					}
+					return b.Emit("y", graph.AdaptedMoE{MoE: c.o}, in, weights...)[0]
+				},
+			})
+		}
 	}
 	return all
 }
@@ -145,6 +184,10 @@ func randomLowRank(w *graph.Weight, slot int) *graph.LowRank {
 		if slot == 1 {
 			l.Rows, l.Indices = tensor(2, w.In.Len()), []int32{3, 7}
 		}
+		return l
+	}
+	if n := w.Slots.Of.Matrices(); n > 1 {
+		l.Experts, l.A, l.B = n, tensor(n*rank, w.In.Len()), tensor(n*w.Out.Len(), rank)
 		return l
 	}
 	l.A, l.B = tensor(rank, w.In.Len()), tensor(w.Out.Len(), rank)

@@ -43,6 +43,9 @@ type Module struct {
 	Tokens    []int32      // ascending
 	Table     bool         // the module is a table of embeddings
 	Base      quant.Tensor // a copy of the base's matrix that the file has beside the product
+	// Experts is the matrices of a stack that the product is of: A and B have those of expert e in rows from e × rank on, and in columns e, e + experts and so
+	// on (PEFT's target_parameters), or of a GGUF file both in rows. 0: it is of one matrix.
+	Experts int
 }
 
 // Open opens an adapter: a folder with adapter_config.json, or a GGUF file.
@@ -160,7 +163,9 @@ func (a *Adapter) check(name string, m *Module) error {
 	switch {
 	case hasA != hasB:
 		return a.fail("module %s has one of lora_A and lora_B and lacks the other", name)
-	case hasA && m.B.Cols != rank:
+	case hasA && m.Experts > 0 && a.Kind == weights.GGUF && (m.A.Rows != m.Experts*m.B.Cols || m.B.Rows%m.Experts != 0):
+		return a.fail("module %s: A has %d rows and B is %d × %d, which are not those of %d experts", name, m.A.Rows, m.B.Rows, m.B.Cols, m.Experts)
+	case hasA && m.B.Cols != rank && (m.Experts == 0 || a.Kind != weights.GGUF):
 		return a.fail("module %s: A has rank %d and B %d", name, rank, m.B.Cols)
 	case !hasA && (m.Magnitude != nil || m.Bias != nil || len(m.Base.Data) > 0):
 		return a.fail("module %s has a magnitude, a bias or a base layer and no lora_A and lora_B", name)
@@ -171,6 +176,6 @@ func (a *Adapter) check(name string, m *Module) error {
 	case m.Tokens != nil && m.Rows.Rows != len(m.Tokens):
 		return a.fail("module %s has %d rows of trained tokens and trainable_token_indices names %d", name, m.Rows.Rows, len(m.Tokens))
 	}
-	a.Rank = max(a.Rank, rank)
+	a.Rank = max(a.Rank, rank/max(m.Experts, 1))
 	return nil
 }

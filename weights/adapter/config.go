@@ -114,8 +114,8 @@ func (c *Config) refuse(all map[string]any) error {
 			}
 		}
 	}
-	if len(c.Parameters) > 0 {
-		return fmt.Errorf("target_parameters names %s: adapters of parameters, such as stacked experts, are not supported", c.Parameters[0])
+	if len(c.Parameters) > 0 && (c.DoRA || c.LoRABias) {
+		return fmt.Errorf("target_parameters names %s, and use_dora or lora_bias is set, which adapters of parameters cannot have", c.Parameters[0])
 	}
 	var names []string
 	for name, v := range all {

@@ -10,11 +10,11 @@ func TestConfigRefusals(t *testing.T) {
 		`"r": 0`:                             "r is 0",
 		`"r": 4, "bias": "lora_only"`:        "bias is",
 		`"r": 4, "layer_replication": [[0]]`: "layer_replication",
-		`"r": 4, "target_parameters": ["mlp.experts.gate_up_proj"]`: "target_parameters",
-		`"r": 4, "init_lora_weights": "pissa_niter_16"`:             "changes the base's weights",
-		`"r": 4, "target_modules": 3`:                               "target_modules",
-		`"r": 4, "alora_invocation_tokens": [-1]`:                   "alora_invocation_tokens",
-		`"r": 4, "ensure_weight_tying": true`:                       "ensure_weight_tying",
+		`"r": 4, "use_dora": true, "target_parameters": ["mlp.experts.gate_up_proj"]`: "target_parameters",
+		`"r": 4, "init_lora_weights": "pissa_niter_16"`:                               "changes the base's weights",
+		`"r": 4, "target_modules": 3`:                                                 "target_modules",
+		`"r": 4, "alora_invocation_tokens": [-1]`:                                     "alora_invocation_tokens",
+		`"r": 4, "ensure_weight_tying": true`:                                         "ensure_weight_tying",
 	} {
 		if _, err := parseConfig([]byte(`{"peft_type": "LORA", ` + fields + `}`)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; it should say %q", fields, err, want)

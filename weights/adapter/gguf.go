@@ -61,6 +61,9 @@ func (a *Adapter) readGGUF() error {
 	}
 	for _, name := range a.Names() {
 		m := a.Modules[name]
+		if strings.HasSuffix(name, "_exps.weight") && m.B.Cols > 0 {
+			m.Experts = m.A.Rows / m.B.Cols
+		}
 		if err := a.check(name, m); err != nil {
 			return err
 		}

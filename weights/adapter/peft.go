@@ -114,7 +114,8 @@ func (a *Adapter) readPEFT() error {
 			return a.fail("tensor %s is of a kind that is not supported", tensor)
 		}
 		module := strings.TrimSuffix(name, parts[i].end)
-		if strings.HasSuffix(module, ".base_layer") || strings.Contains(module, ".lora_") {
+		outer, nested := strings.CutSuffix(module, ".base_layer")
+		if nested && a.Config.parametersOf(outer) < 2 || strings.Contains(module, ".lora_") {
 			return a.fail("tensor %s is of a kind that is not supported", tensor)
 		}
 		if err := parts[i].put(a, a.module(module), tensor); err != nil {
@@ -126,10 +127,16 @@ func (a *Adapter) readPEFT() error {
 		if err := a.tokens(name, m); err != nil {
 			return err
 		}
+		parameter := len(m.A.Data) > 0 && a.Config.parametersOf(name) > 0
+		if parameter {
+			if err := a.parameter(name, m); err != nil {
+				return err
+			}
+		}
 		if err := a.check(name, m); err != nil {
 			return err
 		}
-		if len(m.A.Data) == 0 {
+		if len(m.A.Data) == 0 || parameter {
 			continue
 		}
 		scale, rank, err := a.Config.scaleOf(name)
