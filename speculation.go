@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
@@ -44,6 +45,10 @@ type Speculation struct {
 	// ExitLayer is how many of the model's layers draft, of layerskip (exit_layer).
 	ExitLayer int
 
+	// Beside is methods that look drafts up, ngram, suffix or both with a comma between them, which are asked beside Method for every request. Of the drafts for one
+	// those are verified that bring most tokens a second.
+	Beside string
+
 	// Always verifies as many tokens as are drafted, whatever they are worth.
 	Always bool
 }
@@ -59,6 +64,16 @@ func (s Speculation) tokens() int {
 		return s.lookahead().Tokens()
 	}
 	return cmp.Or(s.Tokens, defaultDraft)
+}
+
+// beside is the methods of Beside.
+func (s Speculation) beside() (all []draft.Method) {
+	for name := range strings.SplitSeq(s.Beside, ",") {
+		if name != "" {
+			all = append(all, draft.Method(name))
+		}
+	}
+	return all
 }
 
 // lookahead is the settings of that method.
@@ -84,7 +99,12 @@ func (s Speculation) check() error {
 	if method.HasModel() != (s.Model != "") {
 		return fmt.Errorf("ridge: the method of speculative decoding is %s and its model %q; draft_model, medusa, eagle and eagle3 need one, and no other method has one", method, s.Model)
 	}
-	if method != draft.NGram && (s.LookupMin != 0 || s.LookupMax != 0) {
+	for _, m := range s.beside() {
+		if (m != draft.NGram && m != draft.Suffix) || m == method || strings.Count(s.Beside, string(m)) > 1 {
+			return fmt.Errorf("ridge: beside the method %s %q is asked; ngram and suffix are possible, each once", method, s.Beside)
+		}
+	}
+	if method != draft.NGram && !slices.Contains(s.beside(), draft.NGram) && (s.LookupMin != 0 || s.LookupMax != 0) {
 		return fmt.Errorf("ridge: prompt_lookup_min and prompt_lookup_max are settings of the method ngram; the method is %s", method)
 	}
 	if (method == draft.LayerSkip) != (s.ExitLayer != 0) || s.ExitLayer < 0 {
@@ -107,16 +127,17 @@ func (s Speculation) check() error {
 // UnmarshalJSON reads vLLM's --speculative-config: {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4}.
 func (s *Speculation) UnmarshalJSON(text []byte) error {
 	var c struct {
-		Method    string `json:"method"`
-		Model     string `json:"model"`
-		Tokens    *int   `json:"num_speculative_tokens"`
-		LookupMin int    `json:"prompt_lookup_min"`
-		LookupMax int    `json:"prompt_lookup_max"`
-		Window    int    `json:"max_window_size"`
-		NGram     int    `json:"max_ngram_size"`
-		Pool      int    `json:"max_verification_set_size"`
-		Exit      int    `json:"exit_layer"`
-		Always    bool   `json:"always"`
+		Method    string   `json:"method"`
+		Model     string   `json:"model"`
+		Tokens    *int     `json:"num_speculative_tokens"`
+		LookupMin int      `json:"prompt_lookup_min"`
+		LookupMax int      `json:"prompt_lookup_max"`
+		Window    int      `json:"max_window_size"`
+		NGram     int      `json:"max_ngram_size"`
+		Pool      int      `json:"max_verification_set_size"`
+		Exit      int      `json:"exit_layer"`
+		Beside    []string `json:"beside"`
+		Always    bool     `json:"always"`
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -127,7 +148,7 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("ridge: the configuration of speculative decoding: %w", err)
 	}
-	*s = Speculation{Method: c.Method, Model: c.Model, LookupMin: c.LookupMin, LookupMax: c.LookupMax, LookaheadWindow: c.Window, LookaheadNGram: c.NGram, LookaheadPool: c.Pool, ExitLayer: c.Exit, Always: c.Always}
+	*s = Speculation{Method: c.Method, Model: c.Model, LookupMin: c.LookupMin, LookupMax: c.LookupMax, LookaheadWindow: c.Window, LookaheadNGram: c.NGram, LookaheadPool: c.Pool, ExitLayer: c.Exit, Beside: strings.Join(c.Beside, ","), Always: c.Always}
 	if c.Tokens != nil {
 		if s.Tokens = *c.Tokens; s.Tokens == 0 {
 			return errors.New("ridge: num_speculative_tokens is 0; leave the configuration out to decode without drafts")
@@ -200,20 +221,33 @@ func (m *Model) speculation(o Options, prog *compile.Program) (engine.Speculatio
 		return engine.Speculation{}, err
 	}
 	settings := engine.Speculation{Drafter: d, Tokens: s.tokens(), Always: s.Always}
+	for _, method := range s.beside() {
+		one, err := s.lookedUp(method)
+		if err != nil {
+			return engine.Speculation{}, errors.Join(err, d.Close())
+		}
+		settings.Beside = append(settings.Beside, one)
+	}
 	if o.Note != nil {
 		settings.Failed = func(err error) { o.Note(err.Error()) }
 	}
 	return settings, nil
 }
 
+// lookedUp is the drafter of a method that looks drafts up.
+func (s Speculation) lookedUp(method draft.Method) (draft.Drafter, error) {
+	if method == draft.Suffix {
+		return draft.NewSuffix(), nil
+	}
+	return draft.NewNGram(draft.NGramOptions{Min: s.LookupMin, Max: s.LookupMax})
+}
+
 // drafter is the one that the options name.
 func (m *Model) drafter(o Options, prog *compile.Program) (draft.Drafter, error) {
 	s := o.Speculation
 	switch method, err := draft.ParseMethod(s.Method); method {
-	case draft.NGram:
-		return draft.NewNGram(draft.NGramOptions{Min: s.LookupMin, Max: s.LookupMax})
-	case draft.Suffix:
-		return draft.NewSuffix(), nil
+	case draft.NGram, draft.Suffix:
+		return s.lookedUp(method)
 	case draft.Lookahead:
 		if slices.ContainsFunc(prog.Graph.Caches, (*graph.Cache).Recurrent) {
 			return nil, errors.New("ridge: lookahead needs token trees, and the model has recurrent layers, whose state goes on by a token at a time; choose another method")

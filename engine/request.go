@@ -88,6 +88,8 @@ type request struct {
 	mask       []uint32                                      // tokens that Grammar allows next, a bit each
 	before     kv.Seq                                        // seq before the step in flight, where that verifies a draft with recurrent layers
 	draft      draft.Draft                                   // that the step in flight verifies
+	draftedBy  int                                           // which drafter of those beside has proposed it, or byMain
+	offer      offer                                         // of drafters beside
 	waits      bool                                          // for its token in flight: the next step is launched without it
 	silent     int                                           // times that nothing came of asking the drafter, since something did
 	draftMasks [][]uint32                                    // tokens that Grammar allows after each of its tokens

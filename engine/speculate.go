@@ -15,7 +15,9 @@ import (
 // Speculation is the settings of speculative decoding; see package draft.
 type Speculation struct {
 	Drafter draft.Drafter // the engine's from New on; nil: answers go on by a token a step
-	Tokens  int           // of a draft, at most: 1 to draft.MaxTokens
+	// Beside are drafters that look drafts up, and are asked for every request, whose drafts are those of the one that brings most tokens a second.
+	Beside []draft.Drafter
+	Tokens int // of a draft, at most: 1 to draft.MaxTokens
 	// Always has as many tokens drafted as there may be, whatever they are worth.
 	Always bool
 	// Failed is told that the drafter failed and is not asked any more; answers go on. May be nil.
@@ -32,6 +34,7 @@ const behind = 8
 type speculation struct {
 	Speculation
 	name     string // the drafter's
+	method   string // with those beside it
 	queue    *queue // whose requests they are
 	pages    *pages // that they take
 	times    *predict.Times
@@ -43,7 +46,10 @@ type speculation struct {
 	plan      draftPlan
 	waits     waits
 	sequences []draft.Sequence
-	lent      []kv.Seq // room in the cache for them, where the drafter computes there
+	besides   []*beside
+	offered   []draft.Sequence  // to drafters beside
+	mains     []draft.Candidate // used again
+	lent      []kv.Seq          // room in the cache for them, where the drafter computes there
 	chooser   sample.Sampler
 	computed  []draft.Computed // by a step
 	quiet     int              // steps since one had a draft
@@ -62,6 +68,7 @@ func newSpeculation(o Speculation, l *loop, stepTokens int) speculation {
 	s.limits = draftLimits{ids: l.ids, stepTokens: stepTokens, logits: l.prog.Limits().Logits}
 	if o.Drafter != nil {
 		s.name = o.Drafter.Name()
+		s.addBesides()
 	}
 	if d, branches := o.Drafter.(draft.Branching); branches {
 		s.plan.acceptance.Trees = d.Trees()
@@ -81,20 +88,18 @@ func (s *Speculation) check(lim backend.Limits) error {
 	case lim.Logits <= lim.Seqs:
 		return fmt.Errorf("engine: drafts need logits of more rows than sequences; the program was compiled for %d of both", lim.Logits)
 	}
-	return nil
+	return s.checkBesides()
 }
 
-// close ends the drafter.
+// close ends the drafters.
 func (s *speculation) close() {
-	if s.Drafter != nil {
-		s.Drafter.Close()
-	}
+	s.all(func(d draft.Drafter) { d.Close() })
 }
 
 // forget tells the drafter that a request has ended.
 func (s *speculation) forget(r *request) {
-	if s.Drafter != nil && r.Hidden == nil {
-		s.Drafter.Forget(r.sched.ID, r.tokens)
+	if r.Hidden == nil {
+		s.all(func(d draft.Drafter) { d.Forget(r.sched.ID, r.tokens) })
 	}
 }
 
@@ -111,7 +116,9 @@ func (s *speculation) propose(ahead bool) {
 		s.quiet++
 	}
 	s.proposeForced()
+	s.askBesides()
 	s.choose()
+	defer s.fitOffers()
 	if len(s.sequences) == 0 {
 		if !ahead && len(p.forced) == 0 {
 			s.follow()
@@ -136,7 +143,7 @@ func (s *speculation) propose(ahead bool) {
 		if r.silent++; len(q.Draft.Tokens) > 0 {
 			r.silent, p.silent = 0, 0
 		}
-		r.draft = q.Draft
+		r.draft, r.draftedBy = q.Draft, byMain
 		s.fit(r, &spare, q.Max)
 	}
 }
@@ -148,14 +155,37 @@ func (s *speculation) choose() {
 	if len(p.candidates) == 0 {
 		return
 	}
-	p.launched(s.planDrafts())
+	p.launched(s.planDrafts(false))
 	p.forget()
+	s.forgetOffers()
 	for i, r := range p.requests {
 		if r.choose == nil {
 			r.choose = func(logits []float32, drafted []int32) int32 { return s.token(r, logits, drafted) }
 		}
-		if n := p.candidates[i].Tokens; n > 0 {
+		if n := p.candidates[i].Tokens; n > 0 && !p.candidates[i].Free {
 			s.sequences = append(s.sequences, draft.Sequence{ID: r.sched.ID, Salt: r.Salt, Tokens: r.tokens, Max: n, Choose: r.choose})
+		}
+	}
+}
+
+// fitOffers gives requests the drafts that were offered to them and are worth it.
+func (s *speculation) fitOffers() {
+	if len(s.besides) == 0 || s.Drafter == nil {
+		return
+	}
+	spare := s.sparePages()
+	for i := range s.sequences {
+		r := s.queue.byID[s.sequences[i].ID]
+		more, before := s.pages.Need(&r.seq, r.sched.Target-r.sched.Computed+len(r.draft.Tokens)), s.pages.Need(&r.seq, r.sched.Target-r.sched.Computed)
+		for g := range s.pages.recurrent {
+			spare[g] -= more[g] - before[g]
+		}
+	}
+	for i, r := range s.plan.requests {
+		if c := &s.plan.candidates[i]; c.Free && c.Tokens > 0 {
+			r.draft, r.draftedBy = draft.Draft{Tokens: r.offer.tokens[:min(c.Tokens, len(r.offer.tokens))]}, r.offer.by
+			r.silent, s.plan.silent = 0, 0
+			s.fit(r, &spare, c.Tokens)
 		}
 	}
 }
@@ -182,7 +212,7 @@ func (s *speculation) token(r *request, logits []float32, drafted []int32) int32
 
 // stop goes on without a drafter that failed.
 func (s *speculation) stop(err error) {
-	err = errors.Join(err, s.Drafter.Close())
+	s.all(func(d draft.Drafter) { err = errors.Join(err, d.Close()) })
 	if s.Failed != nil {
 		s.Failed(fmt.Errorf("engine: drafting by %s failed and is switched off; answers go on without: %w", s.name, err))
 	}

@@ -79,7 +79,7 @@ func (s *speculation) awaitDrafts() (must bool) {
 	if len(p.candidates) == 0 {
 		return false
 	}
-	if !s.planDrafts() && !w.batch {
+	if !s.planDrafts(true) && !w.batch {
 		if p.launched(false); w.steps%probe == 0 {
 			p.forget()
 		}
@@ -117,7 +117,7 @@ func (s *speculation) howToWait(must bool, gap float64) Wait {
 		return WaitBatch
 	}
 	how, best, idle := Wait(0), (1+worth)*outputs/max(plain, gap), gap
-	if s.Drafter != nil {
+	if s.Drafter != nil && drafts.Seqs > 0 {
 		idle += s.Drafter.Seconds(drafts.Seqs, drafts.Longest)
 	}
 	if rate := (outputs + accepted) / (with + idle); must || rate > best {

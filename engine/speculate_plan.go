@@ -122,15 +122,18 @@ func (p *draftPlan) forget() {
 }
 
 // planDrafts says how many tokens to draft for each candidate. It reports whether there are any.
-func (s *speculation) planDrafts() bool {
+// ahead says that tokens of theirs are in flight.
+func (s *speculation) planDrafts(ahead bool) bool {
 	shape := s.queue.schedule.Shape
-	return s.plan.drafts(s.Always, s.queue.outputs(), s.room(), func(x draft.Extra) float64 {
+	price := func(x draft.Extra) float64 {
 		seconds := s.times.Estimate(grown(shape, x))
-		if x.Tokens > 0 && seconds > 0 {
+		if x.Seqs > 0 && seconds > 0 {
 			seconds += s.Drafter.Seconds(x.Seqs, x.Longest)
 		}
 		return seconds
-	})
+	}
+	s.mix(ahead, s.queue.outputs(), s.room(), price)
+	return s.plan.drafts(s.Always, s.queue.outputs(), s.room(), price)
 }
 
 // room is how many tokens of drafts the scheduled step has room for.

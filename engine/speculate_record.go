@@ -1,6 +1,11 @@
 package engine
 
-import "github.com/ridge-llm/ridge/engine/draft"
+import (
+	"slices"
+	"strings"
+
+	"github.com/ridge-llm/ridge/engine/draft"
+)
 
 // note takes note of the draft that the step verifies for a request, if there is one.
 func (s *speculation) note(f *InFlight, r *request) {
@@ -10,7 +15,12 @@ func (s *speculation) note(f *InFlight, r *request) {
 	}
 	s.recorder.Drafted(r.sched.ID, *d)
 	x := &f.drafts
-	x.Drafter, x.ExpectedGain = s.name, s.plan.gain
+	if name := s.drafterOf(r); x.Drafter == "" {
+		x.Drafter = name
+	} else if !slices.Contains(strings.Split(x.Drafter, "+"), name) {
+		x.Drafter += "+" + name
+	}
+	x.ExpectedGain = s.plan.gain
 	x.Drafts++
 	x.DraftTokens += len(d.Tokens)
 	if x.LongestDraft = max(x.LongestDraft, d.Depth()); !d.Chain() {
@@ -26,7 +36,7 @@ func (s *speculation) proposeForced() {
 	spare, room := s.sparePages(), s.room()
 	for _, r := range s.plan.forced {
 		d := r.ForcedDrafts[len(r.tokens)]
-		r.draft = draft.Draft{Tokens: d.Tokens, Parents: d.Parents} // which fit may cut
+		r.draft, r.draftedBy = draft.Draft{Tokens: d.Tokens, Parents: d.Parents}, byMain // which fit may cut
 		s.fit(r, &spare, max(room, 0))
 		room -= len(r.draft.Tokens)
 	}

@@ -21,7 +21,7 @@ type draftCounts struct {
 func (s *speculation) count(to *Stats) {
 	to.DraftMethod = ""
 	if s.Drafter != nil {
-		to.DraftMethod, to.MaxDraft = s.Drafter.Name(), s.Tokens
+		to.DraftMethod, to.MaxDraft = s.method, s.Tokens
 	}
 	c := &s.counts
 	to.Drafts, to.DraftTokens, to.AcceptedTokens, to.AcceptedAt = c.drafts, c.tokens, c.accepted, c.acceptedAt
@@ -39,12 +39,14 @@ func (s *speculation) settle(o *output) {
 	for i := range o.accepted {
 		c.acceptedAt[i]++
 	}
-	if s.plan.acceptance.Trees {
+	if r.draftedBy != byMain {
+		r.offer.acceptance[r.draftedBy].Observe(r.draft.Depth(), o.accepted)
+	} else if s.plan.acceptance.Trees {
 		r.acceptance.ObserveTree(o.path[:o.rows-1])
 	} else {
 		r.acceptance.Observe(r.draft.Depth(), o.accepted)
 	}
-	if d, ok := s.Drafter.(draft.Observer); ok && o.watched {
+	if d, ok := s.Drafter.(draft.Observer); ok && o.watched && r.draftedBy == byMain {
 		d.Observe(r.sched.ID, o.after[:r.draft.Window])
 	}
 	computed := min(o.position+o.inOrder, len(r.tokens)-1)

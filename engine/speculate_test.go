@@ -174,6 +174,13 @@ func TestSpeculation(t *testing.T) {
 				if round >= 2 {
 					o.Speculation.Drafter, o.Predictor, o.Recorder = besides{d}, fickle{random}, count
 				}
+				if round%3 == 1 {
+					ngram, err := draft.NewNGram(draft.NGramOptions{Min: 1})
+					if err != nil {
+						t.Fatal(err)
+					}
+					o.Speculation.Beside = []draft.Drafter{ngram, draft.NewSuffix()}
+				}
 				e := x.open(t, round%2 == 0, lim, o)
 				x.together(t, e, random)
 				s := e.meter.stats

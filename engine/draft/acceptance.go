@@ -34,6 +34,16 @@ func (a *Acceptance) At(i int) float64 {
 	return (a.accepted[i] + ofAllWeight*weight*a.Of.At(i)) / (a.tried[i] + ofAllWeight*weight)
 }
 
+// Expected is how many of a draft's first n tokens are expected to be accepted.
+func (a *Acceptance) Expected(n int) (tokens float64) {
+	chance := 1.0
+	for i := range min(n, MaxTokens) {
+		chance = a.chance(chance, i)
+		tokens += chance
+	}
+	return tokens
+}
+
 // Observe notes a draft of so many tokens, of which the first were accepted.
 func (a *Acceptance) Observe(drafted, accepted int) {
 	keep := forgetOne

@@ -3,16 +3,18 @@ package draft
 // Candidate is a sequence for which a step may verify a draft.
 type Candidate struct {
 	Acceptance *Acceptance
-	Max        int // tokens of a draft, at most
-	Context    int // tokens before it, which each of its rows attends to
-	Tokens     int // set by Plan: the tokens that are worth verifying
+	Max        int  // tokens of a draft, at most
+	Context    int  // tokens before it, which each of its rows attends to
+	Free       bool // its draft is there already, or takes nothing to look up
+	Tokens     int  // set by Plan: the tokens that are worth verifying
 }
 
 // Extra is what drafts add to a step.
 type Extra struct {
-	Seqs, Tokens int // sequences with a draft, and tokens of all drafts
-	Longest      int // tokens of the longest draft
-	Pairs        int // pairs of a row and a cache row that it attends to
+	Seqs    int // sequences whose draft is to be computed
+	Longest int // tokens of the longest of those
+	Tokens  int // of all drafts
+	Pairs   int // pairs of a row and a cache row that it attends to
 }
 
 // Sum is what the planned drafts add to a step, and how many of their tokens are expected to be accepted.
@@ -25,10 +27,10 @@ func Sum(all []Candidate) (x Extra, accepted float64) {
 			accepted += chance
 			x.Pairs += c.Context + k + 1
 		}
-		if x.Tokens += c.Tokens; c.Tokens > 0 {
+		if x.Tokens += c.Tokens; c.Tokens > 0 && !c.Free {
 			x.Seqs++
+			x.Longest = max(x.Longest, c.Tokens)
 		}
-		x.Longest = max(x.Longest, c.Tokens)
 	}
 	return x, accepted
 }
@@ -56,8 +58,10 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 			expected[class] += chance
 			x.Tokens++
 			x.Pairs += c.Context + k + 1
-			x.Longest = max(x.Longest, k+1)
-			if k == 0 {
+			if c.Free {
+				continue
+			}
+			if x.Longest = max(x.Longest, k+1); k == 0 {
 				x.Seqs++
 			}
 		}
