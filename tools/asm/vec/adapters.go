@@ -32,31 +32,18 @@ func dotBF16(w emit.Width) {
 		w.Zero(w.Reg(i))
 	}
 	block := func(label string, vectors int) {
-		w.SUBQ(Imm(uint64(vectors)), n)
-		w.JL(LabelRef(label + "Done"))
-		w.Label(label)
-		for i := range vectors {
-			widen(w, emit.At(y, i*w.Bytes/2), w.Reg(8+i))
-			w.VFMADD231PS(emit.At(x, i*w.Bytes), w.Reg(8+i), w.Reg(i))
-		}
-		w.Advance(x, vectors*w.Bytes)
-		w.Advance(y, vectors*w.Bytes/2)
-		w.SUBQ(Imm(uint64(vectors)), n)
-		w.JGE(LabelRef(label))
-		w.Label(label + "Done")
-		w.ADDQ(Imm(uint64(vectors)), n)
+		groups(w, label, n, vectors, func() {
+			for i := range vectors {
+				widen(w, emit.At(y, i*w.Bytes/2), w.Reg(8+i))
+				w.VFMADD231PS(emit.At(x, i*w.Bytes), w.Reg(8+i), w.Reg(i))
+			}
+			w.Advance(x, vectors*w.Bytes)
+			w.Advance(y, vectors*w.Bytes/2)
+		})
 	}
 	block("four", sums)
 	block("one", 1)
-	for half := sums / 2; half > 0; half /= 2 {
-		for i := range half {
-			w.VADDPS(w.Reg(i+half), w.Reg(i), w.Reg(i))
-		}
-	}
-	w.ReduceLanes(w.VADDPS, 0, 1)
-	w.VZEROUPPER()
-	w.Store(X0, w.ReturnIndex(0))
-	w.RET()
+	returnSum(w, sums)
 }
 
 // panelColumns is vec.PanelColumns.

@@ -92,3 +92,29 @@ func total(w emit.Width) func() {
 		w.ReduceLanes(w.VADDPS, 0, 1)
 	}
 }
+
+// groups writes a loop whose body takes so many of n at once, as long as there are so many; behind it n is what is left, and the flags are those of n.
+func groups(w emit.Width, label string, n GPPhysical, many int, body func()) {
+	each := Imm(uint64(many))
+	w.SUBQ(each, n)
+	w.JL(LabelRef(label + "Done"))
+	w.Label(label)
+	body()
+	w.SUBQ(each, n)
+	w.JGE(LabelRef(label))
+	w.Label(label + "Done")
+	w.ADDQ(each, n)
+}
+
+// returnSum returns the sum of the lanes of registers 0 to sums - 1; sums is a power of two.
+func returnSum(w emit.Width, sums int) {
+	for half := sums / 2; half > 0; half /= 2 {
+		for i := range half {
+			w.VADDPS(w.Reg(i+half), w.Reg(i), w.Reg(i))
+		}
+	}
+	w.ReduceLanes(w.VADDPS, 0, 1)
+	w.VZEROUPPER()
+	w.Store(X0, w.ReturnIndex(0))
+	w.RET()
+}

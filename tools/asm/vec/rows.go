@@ -80,23 +80,15 @@ func dot(w emit.Width) {
 	for i := range sums {
 		w.Zero(w.Reg(i))
 	}
-	step := func(sum, at int) {
-		w.VMOVUPS(emit.At(x, at*w.Bytes), w.Reg(15))
-		w.VFMADD231PS(emit.At(y, at*w.Bytes), w.Reg(15), w.Reg(sum))
-	}
 	block := func(label string, vectors int) {
-		w.SUBQ(Imm(uint64(vectors*w.Bytes/4)), n)
-		w.JL(LabelRef(label + "Done"))
-		w.Label(label)
-		for i := range vectors {
-			step(i, i)
-		}
-		w.Advance(x, vectors*w.Bytes)
-		w.Advance(y, vectors*w.Bytes)
-		w.SUBQ(Imm(uint64(vectors*w.Bytes/4)), n)
-		w.JGE(LabelRef(label))
-		w.Label(label + "Done")
-		w.ADDQ(Imm(uint64(vectors*w.Bytes/4)), n)
+		groups(w, label, n, vectors*w.Bytes/4, func() {
+			for i := range vectors {
+				w.VMOVUPS(emit.At(x, i*w.Bytes), w.Reg(15))
+				w.VFMADD231PS(emit.At(y, i*w.Bytes), w.Reg(15), w.Reg(i))
+			}
+			w.Advance(x, vectors*w.Bytes)
+			w.Advance(y, vectors*w.Bytes)
+		})
 	}
 	block("eight", sums)
 	block("one", 1)
@@ -106,13 +98,5 @@ func dot(w emit.Width) {
 	w.LoadTail(emit.At(y, 0), w.Reg(13))
 	w.VFMADD231PS(w.Reg(12), w.Reg(13), w.Reg(1))
 	w.Label("sums")
-	for half := sums / 2; half > 0; half /= 2 {
-		for i := range half {
-			w.VADDPS(w.Reg(i+half), w.Reg(i), w.Reg(i))
-		}
-	}
-	w.ReduceLanes(w.VADDPS, 0, 1)
-	w.VZEROUPPER()
-	w.Store(X0, w.ReturnIndex(0))
-	w.RET()
+	returnSum(w, sums)
 }

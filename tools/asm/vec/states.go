@@ -41,9 +41,6 @@ func stateSteps(w emit.Width) {
 	sum, by := func(i int) VecPhysical { return w.Reg(i) }, func(i int) VecPhysical { return w.Reg(4 + i) }
 	block := func(label string, many int) {
 		places := []Mem{emit.At(h, 0), emit.Indexed(h, stride, 1, 0), emit.Indexed(h, stride, 2, 0), emit.Indexed(h, three, 1, 0)}[:many]
-		w.SUBQ(Imm(uint64(many)), rows)
-		w.JL(LabelRef(label + "Done"))
-		w.Label(label)
 		w.Broadcast("step", row)
 		for i := range places {
 			w.Zero(sum(i))
@@ -95,13 +92,9 @@ func stateSteps(w emit.Width) {
 		}
 		w.Advance(x, 4*many)
 		w.Advance(y, 4*many)
-		w.SUBQ(Imm(uint64(many)), rows)
-		w.JGE(LabelRef(label))
-		w.Label(label + "Done")
-		w.ADDQ(Imm(uint64(many)), rows)
 	}
-	block("four", 4)
-	block("one", 1)
+	groups(w, "four", rows, 4, func() { block("four", 4) })
+	groups(w, "one", rows, 1, func() { block("one", 1) })
 	w.VZEROUPPER()
 	w.RET()
 }

@@ -17,32 +17,22 @@ func dotBF16(a *arm.Asm) {
 		a.Zero(arm.V(i))
 	}
 	block := func(label string, vectors int) {
-		a.Down(n, vectors)
-		a.Branch("BLT", label+"Done")
-		a.Label(label)
-		for i := range vectors {
-			a.LoadQ(y, 16*i, 24)
-			a.FromBF16(25, 24)
-			a.FromBF16High(26, 24)
-			a.LoadPair(x, 32*i, 16, 17)
-			a.FMla(arm.V(2*i), 16, 25)
-			a.FMla(arm.V(2*i+1), 17, 26)
-		}
-		a.Advance(x, 32*vectors)
-		a.Advance(y, 16*vectors)
-		a.Down(n, vectors)
-		a.Branch("BGE", label)
-		a.Label(label + "Done")
-		a.Advance(n, vectors)
+		groups(a, label, n, vectors, func() {
+			for i := range vectors {
+				a.LoadQ(y, 16*i, 24)
+				a.FromBF16(25, 24)
+				a.FromBF16High(26, 24)
+				a.LoadPair(x, 32*i, 16, 17)
+				a.FMla(arm.V(2*i), 16, 25)
+				a.FMla(arm.V(2*i+1), 17, 26)
+			}
+			a.Advance(x, 32*vectors)
+			a.Advance(y, 16*vectors)
+		})
 	}
 	block("two", 2)
 	block("one", 1)
-	for half := sums / 2; half > 0; half /= 2 {
-		for i := range half {
-			a.FAdd(arm.V(i), arm.V(i), arm.V(i+half))
-		}
-	}
-	returnSum(a)
+	returnSums(a, sums)
 }
 
 // panelColumns is vec.PanelColumns.

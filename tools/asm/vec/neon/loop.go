@@ -75,6 +75,28 @@ func (l loop) write(a *arm.Asm) {
 	returnSum(a)
 }
 
+// groups writes a loop whose body takes so many of n at once, as long as there are so many; behind it n is what is left.
+func groups(a *arm.Asm, label string, n arm.R, many int, body func()) {
+	a.Down(n, many)
+	a.Branch("BLT", label+"Done")
+	a.Label(label)
+	body()
+	a.Down(n, many)
+	a.Branch("BGE", label)
+	a.Label(label + "Done")
+	a.Advance(n, many)
+}
+
+// returnSums is returnSum of registers 0 to sums - 1; sums is a power of two.
+func returnSums(a *arm.Asm, sums int) {
+	for half := sums / 2; half > 0; half /= 2 {
+		for i := range half {
+			a.FAdd(arm.V(i), arm.V(i), arm.V(i+half))
+		}
+	}
+	returnSum(a)
+}
+
 // returnSum returns the sum of register 0's lanes.
 func returnSum(a *arm.Asm) {
 	a.FAddPairs(0, 0, 0)

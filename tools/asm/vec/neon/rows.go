@@ -66,20 +66,15 @@ func dot(a *arm.Asm) {
 		a.Zero(arm.V(i))
 	}
 	block := func(label string, vectors int) {
-		a.Down(n, 4*vectors)
-		a.Branch("BLT", label+"Done")
-		a.Label(label)
-		for i := range vectors {
-			a.LoadQ(x, 16*i, arm.V(16+i))
-			a.LoadQ(y, 16*i, arm.V(24+i))
-			a.FMla(arm.V(i), arm.V(16+i), arm.V(24+i))
-		}
-		a.Advance(x, 16*vectors)
-		a.Advance(y, 16*vectors)
-		a.Down(n, 4*vectors)
-		a.Branch("BGE", label)
-		a.Label(label + "Done")
-		a.Advance(n, 4*vectors)
+		groups(a, label, n, 4*vectors, func() {
+			for i := range vectors {
+				a.LoadQ(x, 16*i, arm.V(16+i))
+				a.LoadQ(y, 16*i, arm.V(24+i))
+				a.FMla(arm.V(i), arm.V(16+i), arm.V(24+i))
+			}
+			a.Advance(x, 16*vectors)
+			a.Advance(y, 16*vectors)
+		})
 	}
 	block("eight", sums)
 	block("one", 1)
@@ -92,10 +87,5 @@ func dot(a *arm.Asm) {
 	a.Advance(y, 4)
 	a.Loop(n, "single")
 	a.Label("sums")
-	for half := sums / 2; half > 0; half /= 2 {
-		for i := range half {
-			a.FAdd(arm.V(i), arm.V(i), arm.V(i+half))
-		}
-	}
-	returnSum(a)
+	returnSums(a, sums)
 }

@@ -21,9 +21,6 @@ func stateSteps(a *arm.Asm) {
 	a.Op("LSL $2, %v, %v", n, stride)
 	block := func(label string, many int) {
 		places := []arm.R{11, 12, 13, 14}[:many]
-		a.Down(rows, many)
-		a.Branch("BLT", label+"Done")
-		a.Label(label)
 		a.Mov(x, item)
 		for i, p := range places {
 			if i == 0 {
@@ -63,13 +60,9 @@ func stateSteps(a *arm.Asm) {
 			a.Advance(x, 4)
 			a.Advance(y, 4)
 		}
-		a.Down(rows, many)
-		a.Branch("BGE", label)
-		a.Label(label + "Done")
-		a.Advance(rows, many)
 	}
-	block("four", 4)
-	block("one", 1)
+	groups(a, "four", rows, 4, func() { block("four", 4) })
+	groups(a, "one", rows, 1, func() { block("one", 1) })
 	a.Ret()
 }
 
