@@ -84,6 +84,33 @@ func (b Budget) bytes(dev backend.Device, weights, reserved int64) (int64, error
 	return max(0, int64(part*float64(free-weights))), nil
 }
 
+// fits refuses a number of bytes that is more than what is free of the device's memory beside so many bytes of weights.
+func (b Budget) fits(dev backend.Device, weights, reserved int64) error {
+	m, ok := dev.(backend.MemoryInfo)
+	if !ok || b.Bytes == 0 {
+		return nil
+	}
+	free, total, err := unreserved(m, reserved)
+	if err != nil {
+		return err
+	}
+	if left := free - weights; b.Bytes > left {
+		return fmt.Errorf("ridge: the cache is to take %s (--kv-memory), and of the %s of device %s %s are free beside the weights; give less, a part of that as 50%%, or leave it out", size.Text(b.Bytes), size.Text(total), dev.Info().Name, size.Text(left))
+	}
+	return nil
+}
+
+// more is advice to give the cache more memory, in the way in which it was given.
+func (b Budget) more() string {
+	switch {
+	case b.Bytes > 0 || b.Part > 0:
+		return "raise --kv-memory"
+	case b.Total > 0:
+		return "raise --gpu-memory-utilization"
+	}
+	return "make room"
+}
+
 // unreserved is how much of a device's memory is free when so many bytes are reserved for other models of the process, which may not have
 // touched theirs yet, and how much there is in all.
 func unreserved(m backend.MemoryInfo, reserved int64) (free, total int64, err error) {
@@ -118,6 +145,9 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Grap
 	if err := roomFor(g, weights, dev, reserved); err != nil {
 		return err
 	}
+	if err := o.KV.fits(dev, weights-adapters, reserved); err != nil {
+		return err
+	}
 	times := backend.PrefixCache
 	budget, err := o.KV.bytes(dev, weights, reserved)
 	if err != nil || budget < 0 {
@@ -135,8 +165,8 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Grap
 		pages = p.Fit(budget, times)
 	}
 	if pages < lim.SeqPages {
-		return fmt.Errorf("ridge: a request of the whole context, %d tokens, takes %d pages of the cache, %s in all, and there are %s for it; %smake room, or keep it in int8",
-			lim.SeqPages*lim.PageSize, lim.SeqPages, size.Text(p.Bytes(lim.SeqPages, times)), size.Text(budget), shorter(pages*lim.PageSize))
+		return fmt.Errorf("ridge: a request of the whole context, %d tokens, takes %d pages of the cache, %s in all, and there are %s for it; %s%s, or keep it in int8 (--kv-type)",
+			lim.SeqPages*lim.PageSize, lim.SeqPages, size.Text(p.Bytes(lim.SeqPages, times)), size.Text(budget), shorter(pages*lim.PageSize), o.KV.more())
 	}
 	if o.KV == (Budget{}) {
 		pages = min(pages, lim.Pages)

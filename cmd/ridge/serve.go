@@ -83,8 +83,8 @@ several models are: each answers what it is sure enough of and passes the rest o
 	fl.StringVar(&f.tlsKey, "tls-key", "", "file with the private key (PEM) of --tls-cert")
 	fl.BoolVar(&f.model.options.TrustContent, "trust-content", false, "let control tokens that messages, tool results and documents spell out act as tokens, as most servers do; whoever writes such a text can then forge turns")
 	fl.StringArrayVar(&f.server.Hosts, "allow-host", nil, "name under which the server may be called without a key, beside localhost; can be given several times")
-	fl.Var((*bytesFlag)(&f.quota.Bytes), "file-quota", "size of the files that each key may store")
-	fl.IntVar(&f.quota.Batches, "batch-quota", 100, "batches that each key may have waiting or under way")
+	fl.Var((*bytesFlag)(&f.quota.Bytes), "file-quota", "size of the files that each key, or all clients of a server without keys, may store")
+	fl.IntVar(&f.quota.Batches, "batch-quota", 100, "batches that each key, or all clients of a server without keys, may have waiting or under way; 0: any number")
 	fl.BoolVar(&f.noAuth, "no-auth", false, "allow requests from other machines without a key")
 	fl.StringArrayVar(&f.server.Origins, "cors", nil, "origin of web pages that may call from a browser, or *; can be given several times")
 	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token), mean or cls (the first token); default: what the model's files say, or else last, of an encoder mean")
@@ -100,6 +100,9 @@ several models are: each answers what it is sure enough of and passes the rest o
 func (f *serveFlags) run(cmd *cobra.Command) error {
 	if err := f.cascade.check(f.model.path); err != nil {
 		return err
+	}
+	if f.quota.Batches < 0 {
+		return fmt.Errorf("--batch-quota is %d; 0 (any number of batches) or more is possible", f.quota.Batches)
 	}
 	f.lora.prepare(&f.model.options)
 	addProcessors(&f.model.options)

@@ -33,7 +33,7 @@ func (s *Store) reserve(owner string, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if used := s.uploading[owner] + s.stored(owner); n > 0 && s.quota.Bytes > 0 && used+n > s.quota.Bytes {
-		return &QuotaError{fmt.Sprintf("the files take %s of the %s that may be stored, and this one has no room; delete some", size.Text(s.stored(owner)), size.Text(s.quota.Bytes))}
+		return &QuotaError{fmt.Sprintf("the files take %s of the quota of %s (--file-quota), and this one has no room; delete some", size.Text(s.stored(owner)), size.Text(s.quota.Bytes))}
 	}
 	if s.uploading[owner] += n; s.uploading[owner] == 0 {
 		delete(s.uploading, owner)
@@ -64,7 +64,7 @@ func (s *Store) admitBatch(owner string) error {
 		}
 	}
 	if s.quota.Batches > 0 && n >= s.quota.Batches {
-		return &QuotaError{fmt.Sprintf("%d batches are waiting or under way, the most there may be at once; wait for one to end, or cancel one", n)}
+		return &QuotaError{fmt.Sprintf("the quota of batches that are waiting or under way, %d (--batch-quota), is used up; wait for one to end, or cancel one", s.quota.Batches)}
 	}
 	return nil
 }
