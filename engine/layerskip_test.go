@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -54,19 +53,7 @@ func TestLayerSkip(t *testing.T) {
 				Drafter: layerskip.New(borrowed{firstLayers(t, e.prog.(*compile.Program), layers)}, func() error { return nil }), Tokens: 5, Always: true, Failed: func(err error) { t.Error(err) },
 			}})
 		}
-		for i := range got {
-			prompt := make([]int32, 20+9*i)
-			for j := range prompt {
-				prompt[j] = int32(3 + (i/2*31+j*j)%90) // two and two have a beginning in common
-			}
-			r := got[i].into(greedy(prompt, 30))
-			if r.Params.Seed = uint64(i); i%3 == 2 {
-				r.Params.Temperature = 0.7
-			}
-			if err := e.Submit(context.Background(), r); err != nil {
-				t.Fatal(err)
-			}
-		}
+		submitPairs(t, e, got[:])
 		for e.admit(); len(e.queue.byID) > 0; {
 			mustStep(t, e)
 		}

@@ -226,25 +226,31 @@ type borrowed struct{ compile.Runner }
 
 func (borrowed) Close() {}
 
+// submitPairs submits requests of which two and two have a beginning in common and every third is sampled.
+func submitPairs(t *testing.T, e *stepped, got []collected) {
+	t.Helper()
+	for i := range got {
+		prompt := make([]int32, 20+9*i)
+		for j := range prompt {
+			prompt[j] = int32(3 + (i/2*31+j*j)%90)
+		}
+		r := got[i].into(greedy(prompt, 30))
+		if r.Params.Seed = uint64(i); i%3 == 2 {
+			r.Params.Temperature = 0.7
+		}
+		if err := e.Submit(context.Background(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestSpeculationOnCPU: with real drafters, requests that share beginnings and are preempted or swapped out get, to the token, the greedy and
 // sampled answers that they get without; weights are of formats whose kernels depend on the number of rows, so the device is asked to be deterministic.
 func TestSpeculationOnCPU(t *testing.T) {
 	const requests = 6
 	run := func(o Options, lim backend.Limits) (got [requests]collected, e *stepped) {
 		e = still(t, modeldir.Builtin, lim, o)
-		for i := range got {
-			prompt := make([]int32, 20+9*i)
-			for j := range prompt {
-				prompt[j] = int32(3 + (i/2*31+j*j)%90) // two and two have a beginning in common
-			}
-			r := got[i].into(greedy(prompt, 30))
-			if r.Params.Seed = uint64(i); i%3 == 2 {
-				r.Params.Temperature = 0.7
-			}
-			if err := e.Submit(context.Background(), r); err != nil {
-				t.Fatal(err)
-			}
-		}
+		submitPairs(t, e, got[:])
 		for e.admit(); len(e.queue.byID) > 0; {
 			if lim.SwapPages == 0 {
 				mustStep(t, e)
