@@ -14,6 +14,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/background"
 	"github.com/ridge-llm/ridge/internal/cascade"
 	"github.com/ridge-llm/ridge/server/anthropic"
+	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/ollama"
 	"github.com/ridge-llm/ridge/server/openai"
 	"github.com/ridge-llm/ridge/server/serving"
@@ -66,15 +67,14 @@ func (s *Server) cascaded(pattern string, last http.HandlerFunc) http.HandlerFun
 		return last
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		body := &replayed{from: r.Body}
+		body, began := &replayed{from: r.Body}, time.Now()
 		var tried []string
 		for i := range s.stages {
 			x := &s.stages[i]
 			c := &cascade.Confidence{Samples: x.Samples}
 			held := &heldAnswer{ResponseWriter: w, header: w.Header().Clone()}
-			again := r.WithContext(serving.WithConfidence(r.Context(), c))
-			again.Body = body.again()
-			x.routes[pattern](held, again)
+			again := api.Again(r, body.again(), time.Since(began))
+			x.routes[pattern](held, again.WithContext(serving.WithConfidence(r.Context(), c)))
 			if r.Context().Err() != nil {
 				return
 			}
@@ -84,16 +84,18 @@ func (s *Server) cascaded(pattern string, last http.HandlerFunc) http.HandlerFun
 				held.release(x.Name, tried)
 				return
 			}
-			if held.ok() {
+			switch {
+			case held.ok() && sure < 0:
+				tried = append(tried, x.Name+" failed")
+			case held.ok():
 				tried = append(tried, fmt.Sprintf("%s %.3f < %g", x.Name, sure, x.Threshold))
-			} else {
+			default:
 				tried = append(tried, fmt.Sprintf("%s refused with status %d", x.Name, held.status))
 			}
 		}
-		r.Body = body.again()
 		w.Header().Set("X-Ridge-Model", s.Name)
 		w.Header().Set("X-Ridge-Cascade", strings.Join(append(tried, s.Name), ", "))
-		last(w, r)
+		last(w, api.Again(r, body.again(), time.Since(began)))
 	}
 }
 

@@ -141,3 +141,21 @@ func TestCascadePassesRefusals(t *testing.T) {
 		t.Errorf("status %d, %v: %s", a.StatusCode, a.Header, text)
 	}
 }
+
+// TestCascadeFails: an answer of the first model that ends with an error in the middle of a stream is not the client's, however sure the model was until then.
+func TestCascadeFails(t *testing.T) {
+	h := startCascade(t, server.Stage{Name: "small", Threshold: 0})
+	r, err := http.NewRequest("POST", h.URL+"/v1/completions", strings.NewReader(`{"prompt": "Once", "max_tokens": 2000, "ignore_eos": true, "stream": true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Request-Timeout", "100ms") // in which no model has as many
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	if text, err := io.ReadAll(a.Body); a.Header.Get("X-Ridge-Model") != "large" || !strings.HasPrefix(a.Header.Get("X-Ridge-Cascade"), "small failed") {
+		t.Errorf("status %d, %v: %.300s, %v", a.StatusCode, a.Header, text, err)
+	}
+}

@@ -30,6 +30,7 @@ type Confidence struct {
 	mu      sync.Mutex
 	sum     float64 // of log-probabilities
 	tokens  int
+	failed  bool
 	answers []strings.Builder // the answer itself, and the others
 }
 
@@ -50,11 +51,20 @@ func (c *Confidence) Text(i int, piece string) {
 	c.answers[i].WriteString(piece)
 }
 
-// Value is the confidence; 0 of an answer without a token.
+// Fail says that the answer, or one beside it, ended with an error.
+func (c *Confidence) Fail() {
+	c.mu.Lock()
+	c.failed = true
+	c.mu.Unlock()
+}
+
+// Value is the confidence; 0 of an answer without a token, and below every threshold of one that failed.
 func (c *Confidence) Value() float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
+	case c.failed:
+		return -1
 	case c.tokens == 0:
 		return 0
 	case c.Samples == 0:

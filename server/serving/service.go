@@ -139,7 +139,7 @@ func (s *Service) begin(ctx context.Context, all []Job) (answers []iter.Seq2[rid
 
 // Run generates all answers concurrently and passes their pieces to each, in order of arrival, until all have finished or
 // one fails.
-func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piece) error) error {
+func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piece) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events := make(chan event, 16)
@@ -149,9 +149,14 @@ func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piec
 		}
 	}
 	own, confidence := len(all), confidenceOf(ctx)
+	defer func() {
+		if err != nil && confidence != nil {
+			confidence.Fail()
+		}
+	}()
 	all = beside(all, confidence)
 	var answers []iter.Seq2[ridge.Piece, error]
-	err := Contained(func() (err error) {
+	err = Contained(func() (err error) {
 		answers, err = s.begin(ctx, all)
 		return err
 	})
