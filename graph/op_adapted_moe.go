@@ -2,8 +2,6 @@ package graph
 
 import (
 	"fmt"
-
-	"github.com/ridge-llm/ridge/quant"
 )
 
 // AdaptedMoE is a MoE whose experts' matrices adapters change: beside each product of an expert with a row of a sequence with an adapter the adapter's
@@ -53,10 +51,4 @@ func Experts(n *Node) (MoE, bool) {
 		return o.MoE, true
 	}
 	return MoE{}, false
-}
-
-// OfExpert is the product of one expert.
-func (l *LowRank) OfExpert(e int) (a, b quant.Tensor) {
-	rank, out := l.Rank(), l.B.Rows/l.Experts
-	return l.A.RowSpan(e*rank, (e+1)*rank), l.B.RowSpan(e*out, (e+1)*out)
 }

@@ -24,9 +24,9 @@ type LowRank struct {
 	Rows    quant.Tensor // [out, in], or those of Indices; no data: there are none
 	Indices []int32      // of the rows of W that Rows replace, ascending; nil: all
 
-	// Experts is how many matrices a stack has, of which A has [experts × rank, in] and B [experts × out, rank], and the adapter nothing else; 0: W is one
-	// matrix.
-	Experts int
+	// Stack is how many matrices a stack has, those of experts or heads, of which A has [stack × rank, in] and B [stack × out, rank], and the adapter
+	// nothing else; 0: W is one matrix.
+	Stack int
 
 	Packed any // the same as a device computes with it, if it was made ahead
 }
@@ -37,6 +37,12 @@ func (l *LowRank) Rank() int {
 		return 0
 	}
 	return l.B.Cols
+}
+
+// Matrix is the product of matrix i of a stack.
+func (l *LowRank) Matrix(i int) (a, b quant.Tensor) {
+	rank, out := l.Rank(), l.B.Rows/l.Stack
+	return l.A.RowSpan(i*rank, (i+1)*rank), l.B.RowSpan(i*out, (i+1)*out)
 }
 
 // RowFor is which of Rows takes the place of row i of the matrix; false: none does.
@@ -173,7 +179,7 @@ type InPlace interface {
 // IsAdapter reports whether a node only does what adapters ask for: a step without any is the same without it.
 func IsAdapter(n *Node) bool {
 	switch n.Op.(type) {
-	case LoRA, LoRAEmbed:
+	case LoRA, LoRAEmbed, LoRAHeads:
 		return true
 	}
 	return false

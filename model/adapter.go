@@ -86,6 +86,9 @@ const (
 func (x *adapting) weight(w *graph.Weight) (*graph.LowRank, error) {
 	name, mod := x.module(w.Tensor)
 	if w.Slots.Of.Stack != (graph.Axis{}) {
+		if mod != nil && mod.Experts == 0 && x.a.Kind == weights.HuggingFace {
+			return x.heads(w, name, mod)
+		}
 		return x.experts(w, name, mod)
 	}
 	if err := x.missing(w, mod); err != nil {

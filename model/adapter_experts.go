@@ -21,7 +21,7 @@ func (x *adapting) experts(w *graph.Weight, name string, mod *adapter.Module) (*
 		if x.export != nil || mod.Experts != n {
 			return nil, fmt.Errorf("module %s has products of %d experts; the model has %d, and must be a GGUF file as the adapter is", name, mod.Experts, n)
 		}
-		return x.stacked(w, name, &graph.LowRank{A: mod.A, B: mod.B, Scale: mod.Scale, Experts: n})
+		return x.stacked(w, name, &graph.LowRank{A: mod.A, B: mod.B, Scale: mod.Scale, Stack: n})
 	}
 	block, _ := strings.CutSuffix(w.Tensor, "_exps.weight")
 	modules, names := make([]*adapter.Module, n), make([]string, n)
@@ -44,7 +44,7 @@ func (x *adapting) stacked(w *graph.Weight, name string, l *graph.LowRank) (*gra
 	if err := x.fits(w, name, l.A.Cols, w.In.Len()); err != nil {
 		return nil, err
 	}
-	return l, x.fits(w, name, l.B.Rows, l.Experts*w.Out.Len())
+	return l, x.fits(w, name, l.B.Rows, l.Stack*w.Out.Len())
 }
 
 // eachExpert joins products of the experts' modules, which may have other ranks and scales, and which some experts may lack.
@@ -78,7 +78,7 @@ func (x *adapting) eachExpert(w *graph.Weight, names []string, modules []*adapte
 			}
 		}
 	}
-	l := &graph.LowRank{A: quant.FromFloats(a, len(modules)*rank, in), B: quant.FromFloats(b, len(modules)*out, rank), Scale: 1, Experts: len(modules)}
+	l := &graph.LowRank{A: quant.FromFloats(a, len(modules)*rank, in), B: quant.FromFloats(b, len(modules)*out, rank), Scale: 1, Stack: len(modules)}
 	return x.stacked(w, names[0], l)
 }
 
@@ -118,7 +118,7 @@ func (x *adapting) parameter(w *graph.Weight, block string) (*graph.LowRank, err
 		if err != nil {
 			return nil, fmt.Errorf("module %s: %w", name, err)
 		}
-		l := &graph.LowRank{A: a, B: parts[0], Scale: m.Scale, Experts: n}
+		l := &graph.LowRank{A: a, B: parts[0], Scale: m.Scale, Stack: n}
 		if m.A.Format == m.B.Format { // the numbers are the file's
 			if l.A, err = l.A.As(m.A.Format); err == nil {
 				l.B, err = l.B.As(m.B.Format)

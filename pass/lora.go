@@ -42,6 +42,9 @@ func LoRA(g *graph.Graph, o Options) (*graph.Graph, error) {
 		if moe, ok := n.Op.(graph.MoE); ok {
 			return adaptExperts(r, n, moe, o)
 		}
+		if _, ok := n.Op.(graph.HeadLinear); ok {
+			return adaptHeads(r, n, o)
+		}
 		if _, ok := n.Op.(graph.Linear); !ok {
 			return false
 		}
@@ -80,6 +83,23 @@ func adaptExperts(r *graph.Rewriter, n *graph.Node, moe graph.MoE, o Options) bo
 		adapted.Weights[len(n.Weights)+i] = r.Slots(w.Name, w.Tensor, *w.Slots)
 	}
 	r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, adapted.Op, r.Of(adapted.In), adapted.Weights))
+	return true
+}
+
+// adaptHeads has adapters change a product by head, where the device computes that and has all of it.
+func adaptHeads(r *graph.Rewriter, n *graph.Node, o Options) bool {
+	w := n.Weights[0]
+	if o.Kernels == nil || w.Stack.Shards > 0 {
+		return false
+	}
+	s := graph.Slots{Of: w, Count: o.Adapters.Slots, Rank: o.Adapters.Rank}
+	slots := &graph.Weight{Name: n.Out[0].Name + ".lora", Out: w.Out, In: w.In, Tensor: w.Tensor, Slots: &s}
+	if !o.Kernels.Has(&graph.Node{Op: graph.LoRAHeads{}, In: []*graph.Value{n.In[0], n.Out[0]}, Weights: []*graph.Weight{slots}, Out: n.Out}) {
+		return false
+	}
+	in := r.Of(n.In)
+	y := r.Add(n.At, n.Out[0].Name+".base", n.Op, in, n.Weights)
+	r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, graph.LoRAHeads{}, append(in, y...), []*graph.Weight{r.Slots(slots.Name, w.Tensor, s)}))
 	return true
 }
 

@@ -116,12 +116,12 @@ func (d *Device) packAdapter(l *graph.LowRank) (*adapter, error) {
 	a := &adapter{LowRank: *l, a: newFloatRows(d.vec, l.A)}
 	switch {
 	case l.Rank() == 0:
-	case l.B.Format == quant.BF16 && l.B.Rows/max(l.Experts, 1)%vec.PanelColumns == 0 && l.A.Cols != l.Rank():
+	case l.B.Format == quant.BF16 && l.B.Rows/max(l.Stack, 1)%vec.PanelColumns == 0 && l.A.Cols != l.Rank():
 		a.panels = panelsOf(l.B)
-	case l.Experts > 0:
-		b := quant.Tensor{Format: l.B.Format, Rows: l.Experts * l.Rank(), Cols: l.B.Rows / l.Experts}
-		for e := range l.Experts {
-			_, of := l.OfExpert(e)
+	case l.Stack > 0:
+		b := quant.Tensor{Format: l.B.Format, Rows: l.Stack * l.Rank(), Cols: l.B.Rows / l.Stack}
+		for e := range l.Stack {
+			_, of := l.Matrix(e)
 			turned, err := of.Transposed()
 			if err != nil {
 				return nil, fmt.Errorf("cpu: an adapter's second matrix: %w", err)

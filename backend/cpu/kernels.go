@@ -78,6 +78,8 @@ func (d *Device) matrixKernel(n *graph.Node) (k kernel) {
 		k.name, k.bind, k.scratch = d.linear(n)
 	case graph.LoRA:
 		k.name, k.bind, k.scratch = "lora "+d.tier.String(), bindLoRA, d.loraScratch
+	case graph.LoRAHeads:
+		k.name, k.bind = "lora heads "+d.tier.String(), bindLoRAHeads
 	case graph.LoRAEmbed:
 		k.partition = byRows
 		k.name, k.bind = "lora embed", simple(bindLoRAEmbed)

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu/vec"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -67,8 +68,13 @@ func (m *moe) adapt(w *worker, b *backend.Batch, which, from, to int) {
 
 // addProduct adds an adapter's product for one expert and one row.
 func (m *moe) addProduct(w *worker, a *adapter, e int, scale float32, x, y []float32) {
-	v, rank := m.dev.vec, a.Rank()
-	h, buffer := m.adapters.buffer[w.id][:rank], m.adapters.buffer[w.id][m.adapters.rank:]
+	a.addStacked(m.dev.vec, e, scale, x, y, m.adapters.buffer[w.id])
+}
+
+// addStacked adds the product of one matrix of a stack with a row. buffer has room for h, and behind it a decoded row.
+func (a *adapter) addStacked(v vec.Ops, e int, scale float32, x, y, buffer []float32) {
+	rank := a.Rank()
+	h, buffer := buffer[:rank], buffer[rank:]
 	for j := range h {
 		if narrow := a.a.bf16(e*rank + j); narrow != nil {
 			h[j] = scale * a.Scale * v.DotBF16(x, narrow)

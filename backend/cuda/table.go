@@ -167,8 +167,8 @@ func (d *Device) Refusal(n *graph.Node) string {
 		if why := recurrentRefusal(n); why != "" {
 			return why
 		}
-	case graph.AdaptedMoE:
-		return "adapters of experts are computed on CPUs, not on GPUs"
+	case graph.AdaptedMoE, graph.LoRAHeads:
+		return "adapters of experts and of matrices divided by head are computed on CPUs, not on GPUs"
 	case graph.MoE:
 		if o.Clamp == 0 && o.Fn != graph.Silu && o.Fn != graph.GeluTanh {
 			return fmt.Sprintf("its experts have the function %s, and silu and gelu_tanh are those of GPUs; the CPU has all", o.Fn)

@@ -22,8 +22,8 @@ func leftOut(g *graph.Graph) string {
 			return "shards of rows that are normalised together are refused on a GPU"
 		}
 		switch op := n.Op.(type) {
-		case graph.AdaptedMoE:
-			return "adapters of experts are refused on a GPU"
+		case graph.AdaptedMoE, graph.LoRAHeads:
+			return "adapters of experts and of matrices divided by head are refused on a GPU"
 		case graph.Quantize:
 			if op.To == graph.Q8 {
 				return "rows in Q8 are for devices whose Info says so, CPUs"

@@ -12,6 +12,7 @@ var runs = map[string]run{
 	graph.Linear{}.Name():          linear,
 	graph.LoRA{}.Name():            lora,
 	graph.LoRAEmbed{}.Name():       loraEmbed,
+	graph.LoRAHeads{}.Name():       loraHeads,
 	graph.RMSNorm{}.Name():         rmsNorm,
 	graph.LayerNorm{}.Name():       layerNorm,
 	graph.RowSums{}.Name():         rowSums,

@@ -22,7 +22,7 @@ func (d *Device) expertAdapters(n *graph.Node, a backend.Args) func(which, e, r 
 				x = make([]float32, rows.Axis.Len())
 				load(x, rows.Type, rowAt(rows, a.In[2], r))
 			}
-			first, second := l.OfExpert(e)
+			first, second := l.Matrix(e)
 			h := make([]float32, l.Rank())
 			for j := range h {
 				h[j] = float32(dot(row(first, j), x))

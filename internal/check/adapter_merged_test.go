@@ -12,6 +12,8 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights"
 	"github.com/ridge-llm/ridge/weights/adapter"
@@ -203,7 +205,7 @@ func TestAdaptersEqualMerged(t *testing.T) {
 		"modules of experts":            modules("testdata/mixtral-window", ".w1", ".w2", ".w3", ".gate"),
 		"modules of some experts":       modules("testdata/mixtral-window", ".1.w1", ".1.w2", ".3.w3"),
 		"trained tokens and a head":     tokens,
-		"latent attention":              modules(filepath.Join(architectures, "deepseek-v3"), ".q_a_proj", ".q_b_proj", ".kv_a_proj_with_mqa", ".o_proj"),
+		"latent attention":              modules(filepath.Join(architectures, "deepseek-v3"), ".q_a_proj", ".q_b_proj", ".kv_a_proj_with_mqa", ".kv_b_proj", ".o_proj"),
 		"experts that all rows pass":    modules(filepath.Join(architectures, "deepseek-v3"), ".down_proj"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -362,22 +364,45 @@ func writeTensors(t *testing.T, path string, all map[string]numbers, prefix stri
 	}
 }
 
-// TestAdapterRefusedByName: what the graph has no place for is refused with the module's name.
+// TestAdapterRefusedByName: what a device does not compute has no place in its graph, and is refused with the module's name.
 func TestAdapterRefusedByName(t *testing.T) {
-	base := filepath.Join(shared, "reference/architectures/deepseek-v3")
-	if _, err := os.Stat(base); err != nil {
-		t.Skip("the base in ../shared is not here")
-	}
-	m := modules(base, ".kv_b_proj")(rand.New(rand.NewPCG(3, 5)))
-	a := t.TempDir()
-	m.write(t, t.TempDir(), a)
-	g, err := readGolden(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dev := devices["ref"]()
-	defer dev.Close()
-	if _, err := adapted(base, a, g, Options{Devices: []backend.Device{dev}, Cache: graph.F32}); err == nil || !strings.Contains(err.Error(), "self_attn.kv_b_proj") {
-		t.Errorf("an adapter of kv_b_proj, which is absorbed: %v", err)
+	for base, c := range map[string]struct {
+		of   func(*rand.Rand) merging
+		want string
+	}{
+		filepath.Join(shared, "reference/architectures/deepseek-v3"): {modules(filepath.Join(shared, "reference/architectures/deepseek-v3"), ".kv_b_proj"), "self_attn.kv_b_proj"},
+		"testdata/gptoss-yarn": {gptOSS, "mlp.experts"},
+	} {
+		if _, err := os.Stat(base); err != nil {
+			continue // in ../shared, which is not here
+		}
+		m, dir := c.of(rand.New(rand.NewPCG(3, 5))), t.TempDir()
+		m.write(t, t.TempDir(), dir)
+		a, err := adapter.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		b, err := modeldir.Open(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, err = pass.LoRA(g, pass.Options{Adapters: pass.Adapters{Slots: 1, Rank: 8}}); err != nil {
+			t.Fatal(err)
+		}
+		var slots []*graph.Weight
+		for _, w := range g.Weights {
+			if w.Slots != nil {
+				slots = append(slots, w)
+			}
+		}
+		if _, err := b.Model.Adapt(a, slots); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; it should name %s", base, err, c.want)
+		}
 	}
 }

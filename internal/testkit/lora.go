@@ -44,6 +44,18 @@ func loraCases() []Case {
 		}
 	}
 	all = append(all, adaptedExpertCases()...)
+	for _, rest := range []int{0, 8} {
+		for _, steps := range []Steps{{{1}}, {{5, 3, 9, 2}}} {
+			all = append(all, Case{
+				Name: fmt.Sprintf("LoRAHeads/rest%d/rows%d", rest, LimitsFor(steps, 16).Tokens), Op: "LoRAHeads", Steps: steps, Vary: giveAdapters, Tolerance: 1e-5,
+				Graph: func(b *graph.Builder) *graph.Value {
+					x := feed(b, "x", axis("heads", 3, 40+rest))
+					w := b.Stack("w/F32", axis("stack", 3, 1), axis("out", 48, 1), axis("in", 40, 1))
+					return b.Emit("y.lora", graph.LoRAHeads{}, []*graph.Value{x, b.HeadLinear("y", x, w, rest)}, b.Slots("products.heads", "products.heads", graph.Slots{Of: w, Count: CaseSlots, Rank: CaseRank}))[0]
+				},
+			})
+		}
+	}
 	both := func(b *backend.Batch, rnd *rand.Rand) {
 		giveAdapters(b, rnd)
 		someEmbeddings(96)(b, rnd)
@@ -187,7 +199,7 @@ func randomLowRank(w *graph.Weight, slot int) *graph.LowRank {
 		return l
 	}
 	if n := w.Slots.Of.Matrices(); n > 1 {
-		l.Experts, l.A, l.B = n, tensor(n*rank, w.In.Len()), tensor(n*w.Out.Len(), rank)
+		l.Stack, l.A, l.B = n, tensor(n*rank, w.In.Len()), tensor(n*w.Out.Len(), rank)
 		return l
 	}
 	l.A, l.B = tensor(rank, w.In.Len()), tensor(w.Out.Len(), rank)
