@@ -4,7 +4,7 @@ export CGO_ENABLED = 0
 
 ENTRY = $(if $(filter linux/amd64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)),-E main.entry)
 
-.PHONY: build ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak adapters hybrids arm64 systems
+.PHONY: build ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak neighbours adapters hybrids arm64 systems
 
 # Where limits of memory are tiny, -E has the program say so in place of the Go runtime's stack trace (cmd/ridge/entry_linux_amd64.s).
 build:
@@ -77,6 +77,10 @@ simulate:
 # A server kept saturated by 48 clients for HOURS (1h unless given): whether its answers are right and its memory stays flat; see bench/soak.
 soak: build
 	$(GO) run ./bench/soak -ridge ./ridge -for $(or $(HOURS),1h)
+
+# The time between the tokens of streams beside each kind of hostile request, over that beside plain ones; a few minutes, for a quiet machine.
+neighbours: build
+	$(GO) run ./bench/soak -ridge ./ridge -neighbours -for 2s
 
 # 10,000 random interleavings of requests with adapters, each answer compared with what its request gets alone.
 adapters:
