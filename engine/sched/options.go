@@ -55,7 +55,8 @@ type Options struct {
 
 	// Price, if set, is the time that a step of that shape takes, µs. With TargetITL (µs; 0 is none) prompts get in
 	// a step with running answers only the chunk that still ends in that time; with ITLRatio (0 is none) the chunk with which
-	// the step takes no more than so many times as long as steps with the answers alone usually do (Usual, µs). TargetITL goes before ITLRatio.
+	// the step takes no more than so many times as long as steps with the answers alone usually do (Usual, µs), a prompt that takes many
+	// steps less (Schedule.limitOf). TargetITL goes before ITLRatio.
 	Price     func(Shape) float64
 	Usual     func(Shape) float64
 	TargetITL float64

@@ -14,6 +14,7 @@ type Request struct {
 	Swapped  bool // its pages are in host memory
 
 	order int64 // of arrival: 1, 2, 3 …
+	began int   // tokens that the cache had when it was admitted: what it is read from
 	place place
 }
 

@@ -40,6 +40,7 @@ type builder struct {
 	reserved  int     // pages that running prompts will still take
 	answers   int     // chunks of the requests served before prompts
 	limit     float64 // that the step may take for the prompts in it, µs; 0: none
+	alone     Shape   // of the answers
 	chunkOf   []int   // per running request: its chunk's place + 1, or 0
 	dropped   []bool  // per running request: it is preempted
 }
@@ -72,7 +73,7 @@ func (s *State) Schedule(out *Schedule, cache Cache, now int64) {
 		}
 	}
 	if out.answers = len(out.Chunks); out.answers > 0 {
-		out.limit = s.options.limit(out.Shape)
+		out.limit, out.alone = s.options.limit(out.Shape), out.Shape
 	}
 	stuck := -1
 	for i, r := range s.running {
@@ -123,7 +124,7 @@ func (p *Schedule) prefill(i int) bool {
 	r := p.state.running[i]
 	left := r.left()
 	whole := p.cache.Need(r, left)
-	n := p.chunk(r.Computed, left)
+	n := p.chunk(r.Computed, left, r.began)
 	need := p.cache.Need(r, n)
 	if missing := need - p.available; missing > 0 {
 		o := &p.state.options
@@ -167,7 +168,7 @@ func (p *Schedule) admit(now int64) {
 		if whole+p.reserved+spare > p.available {
 			return
 		}
-		n := p.chunk(found, r.Target-found)
+		n := p.chunk(found, r.Target-found, found)
 		if n == 0 {
 			return
 		}
@@ -185,16 +186,16 @@ func (p *Schedule) give(c Chunk) {
 	p.Chunks = append(p.Chunks, c)
 }
 
-// chunk is how many of the left tokens after those computed the step has room for. A part of what is left ends with a
-// page, so that others can share all of it.
-func (p *Schedule) chunk(computed, left int) int {
+// chunk is how many of the left tokens after those computed the step has room for, of a prompt that is read from began on. A part
+// of what is left ends with a page, so that others can share all of it.
+func (p *Schedule) chunk(computed, left, began int) int {
 	o := &p.state.options
 	n := min(left, p.budget)
 	if o.Whole && n < left {
 		return 0
 	}
 	if p.limit > 0 {
-		n = p.inTime(computed, left, n)
+		n = p.inTime(computed, left, n, p.limitOf(began, computed+left-began))
 	}
 	if n < left {
 		n = max(0, (computed+n)/o.PageSize*o.PageSize-computed)
@@ -213,9 +214,29 @@ func (o *Options) limit(answers Shape) float64 {
 	return 0
 }
 
-// inTime is the most tokens, up to n, with which the step still ends in the target time; but the first prompt in a
+const (
+	longReading = 16  // steps
+	longShare   = 0.5 // of the time that a step has for prompts
+)
+
+// limitOf is what the step may take for the sake of a prompt of which so many tokens are read after those found in the cache, µs. One prompt now and then
+// makes a few of the neighbours' gaps longer. One that takes more than longReading steps, and another after it, is what most of their gaps are made of: it gets a
+// part of the time, and takes longer. What it leaves others have.
+func (p *Schedule) limitOf(found, reading int) float64 {
+	o := &p.state.options
+	if o.TargetITL > 0 {
+		return p.limit
+	}
+	room := p.limit - p.limit/o.ITLRatio
+	if o.Price(p.alone.add(found, reading, true))-o.Price(p.alone) > longReading*room {
+		return p.limit - (1-longShare)*room
+	}
+	return p.limit
+}
+
+// inTime is the most tokens, up to n, with which the step still ends within the limit, µs; but the first prompt in a
 // step gets a page's worth whatever the time, so that it ends at last.
-func (p *Schedule) inTime(computed, left, n int) int {
+func (p *Schedule) inTime(computed, left, n int, limit float64) int {
 	o := &p.state.options
 	fits := 0
 	if len(p.Chunks) == p.answers {
@@ -223,7 +244,7 @@ func (p *Schedule) inTime(computed, left, n int) int {
 	}
 	for n > fits {
 		middle := (fits + n + 1) / 2
-		if o.Price(p.Shape.add(computed, middle, middle == left)) <= p.limit {
+		if o.Price(p.Shape.add(computed, middle, middle == left)) <= limit {
 			fits = middle
 		} else {
 			n = middle - 1

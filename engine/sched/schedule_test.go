@@ -180,6 +180,12 @@ func TestPlans(t *testing.T) {
 		},
 			[]*Request{a, long}, nil,
 			[]wantChunk{{a, 1, true, false}, {long, 32, false, false}}, nil},
+		{"a prompt that takes many steps has less time, and others what it leaves", func(o *Options) {
+			o.Price, o.ITLRatio = func(s Shape) float64 { return float64(20 + s.Tokens) }, 3
+			o.Usual = o.Price
+		},
+			[]*Request{a, reading(64, 700)}, []*Request{next},
+			[]wantChunk{{a, 1, true, false}, {nil, 16, false, false}, {next, 16, false, true}}, nil},
 		{"no price yet", func(o *Options) {
 			o.Price, o.ITLRatio = func(s Shape) float64 { return 0 }, 3
 			o.Usual = o.Price
@@ -195,6 +201,32 @@ func TestPlans(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, test.run)
+	}
+}
+
+// TestReadingBeginsInCache: how long a prompt takes is a matter of what the cache does not have, also when it is admitted again.
+func TestReadingBeginsInCache(t *testing.T) {
+	for common, want := range map[int]int{0: 16, 4: 32} { // pages in the cache; tokens of a chunk
+		o := baseOptions()
+		o.Price, o.ITLRatio = func(s Shape) float64 { return float64(20 + s.Tokens) }, 3
+		o.Usual = o.Price
+		s, cache := newState(t, o, []*Request{{Computed: 20, Target: 21}}, nil)
+		cache.common = common
+		r := &Request{ID: 2, Target: 700, Limit: 701}
+		if err := s.Submit(r); err != nil {
+			t.Fatal(err)
+		}
+		var schedule Schedule
+		for range 3 {
+			s.Schedule(&schedule, cache, 0)
+			if c := schedule.Chunks[1]; c.Request != r || c.Tokens != want {
+				t.Fatalf("%d pages in the cache: %+v; want %d tokens", common, c, want)
+			}
+			s.Commit(&schedule)
+			r.Computed = schedule.Chunks[1].from + want
+			cache.own[r] = r.Computed/o.PageSize - common
+			cache.sharing[r] = common
+		}
 	}
 }
 

@@ -165,7 +165,7 @@ func (s *State) Commit(schedule *Schedule) {
 	for _, c := range schedule.Chunks {
 		if c.Admit {
 			s.dequeue(c.Request)
-			c.Request.place = running
+			c.Request.place, c.Request.began = running, c.from
 			s.running = append(s.running, c.Request)
 			s.held = 0
 		}
