@@ -12,6 +12,7 @@ import (
 	densesm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm90"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/skinny"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/lora"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/size"
 )
@@ -36,6 +37,9 @@ type Device struct {
 	partial, sums, counters, squares driver.Ptr
 	// What a launch's blocks for adapters hand to the others: numbers, all 0xff between launches, and behind them a counter, which is zero.
 	adapted driver.Ptr
+	// Planes of adapters (densesm90.Planes), by how many rows they have room for, and counters of the blocks that store them, which are zero between launches.
+	planes  map[int]driver.Ptr
+	arrived driver.Ptr
 
 	dequantised driver.Ptr // weights dequantised to bf16, one layer at a time; 0 without quantised layers
 
@@ -152,7 +156,11 @@ func (d *Device) shared() (err error) {
 	if d.adapted, err = d.alloc(skinny.HiddenBytes+4, "products of adapters"); err != nil {
 		return err
 	}
-	return errors.Join(d.stream.Fill(d.sums, 0xff, pieces), d.stream.Fill(d.adapted, 0xff, skinny.HiddenBytes), d.stream.Fill(d.adapted+skinny.HiddenBytes, 0, 4))
+	if d.arrived, err = d.alloc(lora.ArrivedBytes, "the counters of adapters"); err != nil {
+		return err
+	}
+	return errors.Join(d.stream.Fill(d.sums, 0xff, pieces), d.stream.Fill(d.adapted, 0xff, skinny.HiddenBytes), d.stream.Fill(d.adapted+skinny.HiddenBytes, 0, 4),
+		d.stream.Fill(d.arrived, 0, lora.ArrivedBytes))
 }
 
 // rowTiles are the rows of the kernels for products: skinny's one by one up to 8, then the widths of gemm's tiles.

@@ -13,9 +13,10 @@ import (
 )
 
 // Layers of the same rows whose results adapters change are one node, with the function behind a gate and an up matrix. A step without adapters
-// launches what it would without the node's adapters. One of few rows is one launch, whose first blocks multiply with the adapters' first matrices.
-// In a step of more rows two launches make what adapters add, and the product's epilogue adds it. That is for products: where an adapter has more
-// (factors, a bias, rows), the parts are launched one by one.
+// launches what it would without the node's adapters. One of few rows is one launch, whose first blocks multiply with the adapters' first matrices (A).
+// In a step of more rows one launch does that, and the product goes on with the second ones (B) behind its own matrices: all rows with those of all
+// adapters that there are, which is for few. With many, or several of a sequence, a second launch makes what they add, and the product's epilogue adds it. That
+// is for products: where an adapter has more (factors, a bias, rows), the parts are launched one by one.
 
 // adaptedParts is the parts of such a node; act is empty where there is no function.
 func adaptedParts[T any](parts []T, op func(T) graph.Op) (layers []T, adapt T, act []T) {
@@ -62,15 +63,19 @@ type adaptedLinear struct {
 	targets []*slots
 	deltas  []driver.Ptr // of each layer, [rows, out] bf16
 
-	plain  func(*step) error // without adapters; nil: not bound, and parts are
-	parts  func(*step) error // one by one; nil: not bound
-	few    *skinny.AdaptedKernel
-	fewOf  skinny.AdaptedParams
-	first  lora.Kernels // of each sequence's first adapter: they write what is added
-	rest   lora.Kernels // of its others: they add to that
-	addOf  lora.Params
-	many   *densesm90.Kernel
-	inRows graph.Rows
+	plain   func(*step) error // without adapters; nil: not bound, and parts are
+	parts   func(*step) error // one by one; nil: not bound
+	few     *skinny.AdaptedKernel
+	fewOf   skinny.AdaptedParams
+	first   lora.Kernels // of each sequence's first adapter: they write what is added
+	rest    lora.Kernels // of its others: they add to that
+	addOf   lora.Params
+	many    *densesm90.Kernel
+	store   lora.PlanesKernels // of A's products, for behind
+	storeOf lora.PlanesParams
+	planes  densesm90.Planes
+	behind  *densesm90.PlanesKernel
+	inRows  graph.Rows
 }
 
 func bindAdaptedLinear(d *Device, n *graph.Node, a backend.Args, parts []*part) (*launch, error) {
@@ -99,6 +104,12 @@ func bindAdaptedLinear(d *Device, n *graph.Node, a backend.Args, parts []*part) 
 		return nil, err
 	}
 	if l.rest, err = lora.New(d.loader, graph.BF16, n.In[0].Axis.Len(), outs); err != nil {
+		return nil, err
+	}
+	if l.store, err = lora.NewPlanes(d.loader); err != nil {
+		return nil, err
+	}
+	if l.planes, err = d.planesFor(a.Limits.Rows(l.inRows)); err != nil {
 		return nil, err
 	}
 	if l.few, err = skinny.NewAdapted(d.loader, l.act != nil); err != nil {
@@ -162,10 +173,14 @@ func (l *adaptedLinear) whole() error {
 		l.addOf.Slots[i], l.addOf.Y[i], l.addOf.Out[i] = t.table, l.deltas[i], int32(l.layers[i].node.Out[0].Axis.Len())
 		l.fewOf.Slots[i] = t.table
 		if l.act != nil && i == 1 {
-			p.wide.Weights[0].Delta2 = l.deltas[1]
+			p.wide.Weights[0].Delta2, p.wide.Weights[0].B2 = l.deltas[1], t.bOf()
 		} else {
-			p.wide.Weights[i].Delta = l.deltas[i]
+			p.wide.Weights[i].Delta, p.wide.Weights[i].B = l.deltas[i], t.bOf()
 		}
+	}
+	l.storeOf = lora.PlanesParams{Params: l.addOf, Planes: l.planes.At, Arrived: d.arrived, Passes: (rank + 15) / 16, Rows: int32(l.planes.Rows)}
+	if l.behind, err = densesm90.NewPlanes(d.loader, p.wide, l.planes, d.sums); err != nil {
+		return err
 	}
 	if l.many, err = densesm90.New(d.loader, p.wide, d.sums); err == nil {
 		l.plain = plain
@@ -197,6 +212,8 @@ func (l *adaptedLinear) put(s *step) error {
 		p := &l.fewOf
 		p.M, p.Tiles, p.Places, p.Scales, p.Count = int32(m), a.Tiles.Tiles, a.places, a.Scales, int32(a.rounds[0].tiles)
 		return l.few.Launch(l.dev.stream, p)
+	case len(a.rounds) == 1 && l.behind.Pays(a.planes, int(l.storeOf.Passes)):
+		return l.putBehind(s, m, a)
 	}
 	for i, r := range a.rounds {
 		l.addOf.Tiles = a.from(r.first)
@@ -209,4 +226,33 @@ func (l *adaptedLinear) put(s *step) error {
 		}
 	}
 	return l.many.LaunchDeltas(l.dev.stream, m, a.places)
+}
+
+// putBehind puts the launches on the stream that store h and multiply it behind the rows. What of the planes no launch stores is cleared once a step: rows have the
+// same planes in all of them.
+func (l *adaptedLinear) putBehind(s *step, m int, a *stepAdapters) error {
+	p, stream := &l.storeOf, l.dev.stream
+	p.Tiles, p.Count = a.Tiles, int32(a.planes)
+	if s.cleared != a {
+		if err := l.store.Clear(stream, l.planes.At, l.planes.Used(a.planes*int(p.Passes))); err != nil {
+			return err
+		}
+		s.cleared = a
+	}
+	if err := l.store.Launch(stream, a.rounds[0].tiles, p); err != nil {
+		return err
+	}
+	return l.behind.Launch(stream, m, a.slots, a.planes, int(p.Passes))
+}
+
+// planesFor is memory for planes of so many rows, which launches share.
+func (d *Device) planesFor(rows int) (p densesm90.Planes, err error) {
+	if p.Rows = rows; d.planes[rows] == 0 {
+		if d.planes == nil {
+			d.planes = map[int]driver.Ptr{}
+		}
+		d.planes[rows], err = d.alloc(p.Bytes(), "products of adapters for many rows")
+	}
+	p.At = d.planes[rows]
+	return p, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	densesm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm90"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/lora"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
@@ -129,6 +130,11 @@ func (s *slots) set(d *Device, slot int, l *graph.LowRank) error {
 	return nil
 }
 
+// bOf is where B of all slots lies.
+func (s *slots) bOf() densesm90.AdapterB {
+	return densesm90.AdapterB{At: s.room + driver.Ptr(aligned256(s.as.RowBytes(int(s.a)))), Stride: int(s.perSlot()), Slots: s.of.Count, Ranks: paddedRank(s.of.Rank)}
+}
+
 // empty reports whether no slot has anything.
 func (s *slots) empty() bool { return !slices.Contains(s.full, true) }
 
@@ -143,21 +149,25 @@ func (s *slots) fill(d *Device, slot int, l *graph.LowRank) (e lora.Slot, err er
 		at += driver.Ptr(aligned256(n))
 		return p
 	}
-	e.Scale = l.Scale
-	if l.Rank() > 0 {
+	e.Scale, e.Pitch = l.Scale, int32(paddedRank(s.of.Rank))
+	e.A, e.B = next(s.as.RowBytes(int(s.a))), next(s.as.RowBytes(int(s.b)))
+	switch {
+	case l.Rank() > 0:
 		if int64(l.A.Rows)*int64(l.A.Cols) > s.a || int64(l.B.Rows)*int64(l.B.Cols) > s.b {
 			return e, fmt.Errorf("cuda: an adapter of rank %d does not fit into the slots of %s, of rank %d", l.Rank(), s.name, s.of.Rank)
 		}
 		rank := l.Rank()
-		if !s.of.Table {
-			rank = paddedRank(rank)
+		if e.Pitch = int32(rank); !s.of.Table {
+			rank, e.Pitch = paddedRank(rank), int32(paddedRank(s.of.Rank))
 		}
-		e.Rank, e.A, e.B = int32(rank), next(s.as.RowBytes(int(s.a))), next(s.as.RowBytes(int(s.b)))
+		e.Rank = int32(rank)
 		s.send(d, e.A, l.A)
 		if rank > l.Rank() {
 			d.upload.bytes(e.A+driver.Ptr(s.as.RowBytes(l.A.Rows*l.A.Cols)), make([]byte, s.as.RowBytes((rank-l.Rank())*l.A.Cols)))
 		}
-		s.sendPadded(d, e.B, l.B, rank)
+		s.sendPadded(d, e.B, l.B, int(e.Pitch))
+	case !s.of.Table:
+		d.upload.bytes(e.B, make([]byte, s.as.RowBytes(int(s.b)))) // what multiplies all slots that a step's rows have reads it
 	}
 	vector := func(v []float32) driver.Ptr {
 		if v == nil {

@@ -22,7 +22,8 @@ type shape struct {
 	decodes              int // sequences of one new token; 0 or all of seqs
 	trees                int // sequences with a token tree
 	axes                 int // of positions
-	adapterTiles         int // of a recorded step
+	adapterTiles         int // of a recorded step, and planes
+	adapterPlanes        int
 	recorded             bool
 }
 
@@ -42,6 +43,7 @@ type step struct {
 	rates        []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
 	prompts      []prompt
 	adapters     [2]stepAdapters // of token rows and of logit rows: by graph.Rows
+	cleared      *stepAdapters   // for whose rows planes have been cleared; nil: for none
 }
 
 // prompt is a sequence of a step with several new tokens: which of the step's, its tiles of attention, and its keys.
@@ -99,7 +101,7 @@ func shapeOf(b *backend.Batch, lim backend.Limits) shape {
 		if s.logits > 0 {
 			s.logits = min(s.tokens, lim.Logits)
 		}
-		s.adapterTiles = decodeTiles(b)
+		s.adapterTiles, s.adapterPlanes = decodeTiles(b)
 	}
 	return s
 }
@@ -151,7 +153,7 @@ func (w *writer) longs(from []uint64) driver.Ptr {
 
 // stepBytes bounds what a step's data takes.
 func stepBytes(lim backend.Limits, pairs int) int {
-	const arrays, ofTable, pad = 19, 2, 16 // those of pack but the rates, whose padding is in pairs
+	const arrays, ofTable, pad = 21, 2, 16 // those of pack but the rates, whose padding is in pairs
 	tables := max(1, len(lim.Groups))
 	ints := kernels.Counts + (5+backend.PositionAxes)*lim.Tokens + 3*lim.Seqs + 1 + tables*(lim.Tokens+lim.Seqs*lim.SeqPages) + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs + adapterInts(lim)
 	return 4*ints + (arrays+tables*ofTable)*pad

@@ -16,6 +16,8 @@ import (
 type stepAdapters struct {
 	lora.Tiles
 	rounds []round
+	slots  driver.Ptr // [planes] int32: which slots the first round's rows have, one after the other; -1: none
+	planes int
 	places driver.Ptr // [rows] int32: tile × lora.TileRows + number in it of the row's first adapter, -1 without one; 0 where no row has any
 }
 
@@ -37,18 +39,19 @@ func adapterInts(lim backend.Limits) int {
 	if lim.Adapters == 0 {
 		return 0
 	}
-	return ((tileInts+2)*backend.MaxSeqAdapters + 1) * (lim.Tokens + lim.Logits)
+	return ((tileInts+2)*backend.MaxSeqAdapters + 3) * (lim.Tokens + lim.Logits)
 }
 
 // mostTiles bounds the tiles of a round with so many rows: one of each adapter is not full. Recorded steps have up to twice as many.
 func mostTiles(rows, slots int) int { return 2 * min(rows, rows/lora.TileRows+slots+1) }
 
-// decodeTiles is how many tiles a recorded step has, whose sequences have a row and an adapter each: those of its rows, rounded up to a power
-// of two so that there are few graphs.
-func decodeTiles(b *backend.Batch) int {
-	n, rows := 0, 0
+// decodeTiles is how many tiles and planes a recorded step has, whose sequences have a row and an adapter each: those of its rows, rounded up to
+// powers of two so that there are few graphs.
+func decodeTiles(b *backend.Batch) (tiles, planes int) {
+	n, slots, rows := 0, 0, 0
 	for i, a := range b.Adapters {
 		if i == 0 || a.Slot != b.Adapters[i-1].Slot {
+			slots++
 			rows = 0
 		}
 		if rows%lora.TileRows == 0 {
@@ -56,6 +59,11 @@ func decodeTiles(b *backend.Batch) int {
 		}
 		rows++
 	}
+	return powerOfTwo(n), powerOfTwo(slots)
+}
+
+// powerOfTwo is the least that is no less than n; 0 of 0.
+func powerOfTwo(n int) int {
 	if n == 0 {
 		return 0
 	}
@@ -69,7 +77,7 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 	if len(b.Adapters) == 0 || most == 0 {
 		return s
 	}
-	var tiles, rows, scales []int32
+	var tiles, rows, scales, slots []int32
 	places := slices.Repeat([]int32{-1}, most)
 	last := int32(0)
 	for _, a := range b.Adapters {
@@ -85,8 +93,11 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 			from, to := b.AdapterRows(a, kind)
 			for r := from; r < to; r++ {
 				if slot != a.Slot || tiles[open+2] == lora.TileRows {
+					if nth == 0 && slot != a.Slot {
+						slots = append(slots, a.Slot)
+					}
 					open, slot = len(tiles), a.Slot
-					tiles = append(tiles, a.Slot, int32(len(rows)), 0, 0)
+					tiles = append(tiles, a.Slot, int32(len(rows)), 0, int32(len(slots)-1))
 				}
 				if nth == 0 {
 					places[r] = int32(open/tileInts*lora.TileRows) + tiles[open+2]
@@ -103,6 +114,7 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 	if sh.recorded {
 		room, n = most, sh.adapterTiles
 		s.rounds = []round{{0, n}}
+		slots = append(slots, slices.Repeat([]int32{-1}, sh.adapterPlanes-len(slots))...)
 	}
 	dst, p := w.array(tileInts * n)
 	clear(dst)
@@ -110,6 +122,7 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 		binary.LittleEndian.PutUint32(dst[4*i:], uint32(x))
 	}
 	s.Tiles.Tiles, s.Rows, s.Scales, s.places = p, w.ints(room, rows), w.ints(room, scales), w.ints(most, places)
+	s.slots, s.planes = w.ints(len(slots), slots), len(slots)
 	return s
 }
 

@@ -135,21 +135,31 @@ func fusedAdapterCases() []Case {
 					}
 					return b.Emit("y", graph.LoRA{}, in, weights...)
 				}
-				add := func(what string, g func(b *graph.Builder, x *graph.Value) *graph.Value) {
+				add := func(what string, columns graph.Axis, g func(b *graph.Builder, x *graph.Value) *graph.Value) {
 					all = append(all, Case{
 						Name: fmt.Sprintf("AdaptedLinear/%s/%s%s/rows%d of %d", what, kind, given.name, LimitsFor(steps, 16).Tokens, len(steps[0])), Op: "AdaptedLinear", Fuse: []graph.Kind{graph.AdaptedLinear}, Steps: steps, Vary: given.vary, Tolerance: 1e-4,
-						Graph: func(b *graph.Builder) *graph.Value { return g(b, feed(b, "x", hidden)) },
+						Graph: func(b *graph.Builder) *graph.Value { return g(b, feed(b, "x", columns)) },
 					})
 				}
-				add("one", func(b *graph.Builder, x *graph.Value) *graph.Value { return layers(b, x, ffn)[0] })
-				add("three", func(b *graph.Builder, x *graph.Value) *graph.Value {
+				add("one", hidden, func(b *graph.Builder, x *graph.Value) *graph.Value { return layers(b, x, ffn)[0] })
+				add("three", hidden, func(b *graph.Builder, x *graph.Value) *graph.Value {
 					y := layers(b, x, ffn, kv, ffn)
 					return b.Add("sum", b.Add("qv", y[0], y[2]), b.Linear("k", y[1], b.Weight("k/BF16", ffn, kv), nil))
 				})
-				add("gated", func(b *graph.Builder, x *graph.Value) *graph.Value {
+				add("gated", hidden, func(b *graph.Builder, x *graph.Value) *graph.Value {
 					y := layers(b, x, ffn, ffn)
 					return b.ActMul("act", y[0], y[1], graph.Silu)
 				})
+				if wide := axis("wide", 4096, 1); given.name+kind == "products" && LimitsFor(steps, 16).Tokens > 8 { // what adapters add is a small part of so many columns
+					add("three wide", wide, func(b *graph.Builder, x *graph.Value) *graph.Value {
+						y := layers(b, x, kv, kv, kv)
+						return b.Add("sum", b.Add("qv", y[0], y[2]), y[1])
+					})
+					add("gated wide", wide, func(b *graph.Builder, x *graph.Value) *graph.Value {
+						y := layers(b, x, kv, kv)
+						return b.ActMul("act", y[0], y[1], graph.Silu)
+					})
+				}
 			}
 		}
 	}

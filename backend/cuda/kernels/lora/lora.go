@@ -26,7 +26,7 @@ type Slot struct {
 	A, B, Columns, Bias, Rows, Indices driver.Ptr
 	Rank, Count                        int32
 	Scale                              float32
-	_                                  int32
+	Pitch                              int32 // numbers from row to row of B, the same in all slots
 }
 
 // EncodeSlot is a Slot as it lies in device memory.
@@ -38,10 +38,10 @@ func EncodeSlot(e *Slot) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(e.Rank))
 	b = binary.LittleEndian.AppendUint32(b, uint32(e.Count))
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Scale))
-	return binary.LittleEndian.AppendUint32(b, 0)
+	return binary.LittleEndian.AppendUint32(b, uint32(e.Pitch))
 }
 
-// Tiles is the groups of rows of a step: [n × 4] int32 slot, first row, rows, 0; rows of values, and a scale for each.
+// Tiles is the groups of rows of a step: [n × 4] int32 slot, first row, rows, the slot's plane; rows of values, and a scale for each.
 type Tiles struct{ Tiles, Rows, Scales driver.Ptr }
 
 // Params mirrors LoraParams of lora.cu.
@@ -107,7 +107,10 @@ func Embed(l *kernels.Loader, t graph.Type) (*driver.Kernel, error) {
 	return l.Kernel("lora/lora", kernels.Name("lora_embed", t), 0)
 }
 
-const threads = 256
+const (
+	threads   = 256
+	passRanks = 16 // that a block computes h of
+)
 
 // Blocks that a launch is divided into where there are few tiles, and the most parts that the columns of A are divided into.
 const (
@@ -121,6 +124,7 @@ func splits(tiles, targets int) int { return min(max(fewBlocks/(tiles*targets), 
 // HBytes is what H takes in steps of at most so many tiles.
 func HBytes(tiles, targets, rank int) int64 {
 	rows := max(tiles, fewBlocks, maxSplits) * TileRows // splits × tiles is no more
+	rank = (rank + passRanks - 1) / passRanks * passRanks
 	return 4 * int64(rows) * int64(targets) * int64(rank)
 }
 
@@ -134,7 +138,7 @@ func (k Kernels) Launch(s *driver.Stream, tiles, replaced int, p *Params) error 
 	shrink, blocks := driver.Grid{X: tiles, Y: targets, Threads: threads}, (int(widest)+threads-1)/threads
 	if p.Splits = 1; k.mma {
 		p.Splits = int32(splits(tiles, targets))
-		shrink.Y, shrink.Z = targets*((int(p.RankBound)+15)/16), int(p.Splits)
+		shrink.Y, shrink.Z = targets*((int(p.RankBound)+passRanks-1)/passRanks), int(p.Splits)
 		blocks = min(blocks, max(1, 4*fewBlocks/(tiles*targets)))
 	}
 	if err := driver.Launch(s, k.shrink, shrink, p); err != nil {

@@ -28,16 +28,29 @@ DEVICE Vec16 loadX(const bf16* p, bool valid) {
   return Vec16{};
 }
 
-// lora_shrink_mma is h = A x. A block takes a tile, 16 ranks of one target and a part of the columns of A; its warps take 32 columns each by turns.
-KERNEL(256, 1) lora_shrink_mma(PARAM LoraParams p) {
+// Shrunk is what a thread of a block has of h, over the block's part of the columns of A: a number of a row and a rank, if it is there.
+struct Shrunk {
+  LoraSlot slot;
+  const int* tile;
+  int target, pass, row, rank;
+  bool there;
+  float sum;
+};
+
+// shrink is h = A x. A block takes a tile, 16 ranks of one target (a pass) and a part of the columns of A; its warps take 32 columns each by turns. Without ranks
+// for the block it is false.
+DEVICE bool shrink(const LoraParams& p, Shrunk& is) {
   constexpr int AHEAD = 4; // chunks of 32 columns whose loads are in flight together
-  SHARED float sums[WARPS][TILE_ROWS][GROUP];
+  SHARED static float sums[WARPS][TILE_ROWS][GROUP];
   launchDependents();
   const int* tile = p.tiles + 4 * blockX();
-  int count = tile[2], passes = ceilDiv(p.rank, GROUP), target = blockY() / passes, first = blockY() % passes * GROUP;
+  int count = tile[2], passes = ceilDiv(p.rank, GROUP), target = blockY() / passes, pass = blockY() % passes, first = pass * GROUP;
   LoraSlot s = {};
   if (count > 0) s = p.slots[target][tile[0]];
-  if (first >= s.rank) return gridDependencyWait(); // the next launch waits for this one alone
+  if (first >= s.rank) { // the next launch waits for this one alone
+    gridDependencyWait();
+    return false;
+  }
   bool second = first + 8 < s.rank;
   int g = lane() / 4, t = lane() % 4, chunks = p.in / 32;
   int chunk = chunks * blockZ() / p.splits + warp(), end = chunks * (blockZ() + 1) / p.splits;
@@ -86,10 +99,57 @@ KERNEL(256, 1) lora_shrink_mma(PARAM LoraParams p) {
   }
   barrier();
   int row = threadX() / GROUP, j = threadX() % GROUP; // as many threads as numbers
-  if (row >= count || first + j >= s.rank) return;
-  float sum = 0;
-  UNROLL for (int w = 0; w < WARPS; w++) sum += sums[w][row][j];
-  p.h[(((long)blockZ() * gridX() + blockX()) * TILE_ROWS + row) * p.targets * p.rank + (long)target * p.rank + first + j] = sum;
+  is = {s, tile, target, pass, row, first + j, row < count && first + j < s.rank, 0};
+  UNROLL for (int w = 0; w < WARPS; w++) is.sum += sums[w][row][j];
+  return true;
+}
+
+// lora_shrink_mma stores h, each part of the columns by itself.
+KERNEL(256, 1) lora_shrink_mma(PARAM LoraParams p) {
+  Shrunk is;
+  if (!shrink(p, is) || !is.there) return;
+  p.h[(((long)blockZ() * gridX() + blockX()) * TILE_ROWS + is.row) * p.targets * p.rank + (long)is.target * p.rank + is.rank] = is.sum;
+}
+
+// lora_planes_mma stores h, times the scales, in bf16 as dense_sm90/adapter_steps.h reads it: each slot's rows in a plane of their own. The last of the blocks
+// that share the columns of A adds up what all have.
+KERNEL(256, 1) lora_planes_mma(PARAM PlanesParams p) {
+  SHARED int before;
+  Shrunk is;
+  if (!shrink(p.lora, is)) return;
+  int block = blockY() * gridX() + blockX(), splits = p.lora.splits;
+  if (splits > 1) {
+    float* h = p.lora.h + (long)block * splits * 256 + threadX();
+    h[blockZ() * 256] = is.sum;
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    barrier();
+    if (threadX() == 0) asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(p.arrived + block) : "memory");
+    barrier();
+    if (before + 1 < splits) return;
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    if (threadX() == 0) p.arrived[block] = 0;
+    float part[MAX_SPLITS];
+    UNROLL for (int z = 0; z < MAX_SPLITS; z++) {
+      part[z] = 0;
+      if (z < splits) asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(part[z]) : "l"(h + z * 256) : "memory");
+    }
+    is.sum = 0;
+    UNROLL for (int z = 0; z < MAX_SPLITS; z++) is.sum += part[z];
+  }
+  if (!is.there) return;
+  int at = is.tile[1] + is.row;
+  long plane = ((long)is.target * p.count + is.tile[3]) * p.passes + is.pass;
+  ((bf16*)p.planes)[(plane * p.rows + p.lora.rows[at]) * 16 + is.rank % GROUP] = fromFloat<bf16>(is.sum * is.slot.scale * p.lora.scales[at]);
+}
+
+// lora_clear empties planes: n times 16 bytes.
+struct ClearParams {
+  Vec16* at;
+  long n;
+};
+KERNEL(256, 1) lora_clear(PARAM ClearParams p) {
+  launchDependentsAndWait();
+  for (long i = blockX() * threads() + threadX(); i < p.n; i += (long)gridX() * threads()) p.at[i] = Vec16{};
 }
 
 // addRows is y += by × (scale × sum + column × y + bias) for eight columns of a row.
@@ -129,7 +189,7 @@ KERNEL(256, 1) lora_expand_mma(PARAM LoraParams p) {
   UNROLL for (int j = 0; j < 4; j++) {
     int c = column + mine + 2 * j;
     part[j] = 0;
-    if (s.rank >= 16 && c < out) part[j] = *(const u64*)(b + (long)c * s.rank + 4 * t);
+    if (s.rank >= 16 && c < out) part[j] = *(const u64*)(b + (long)c * s.pitch + 4 * t);
   }
   gridDependencyWait();
   for (int i = threadX(); i < TILE_ROWS * s.rank / 2; i += threads()) {
@@ -155,14 +215,14 @@ KERNEL(256, 1) lora_expand_mma(PARAM LoraParams p) {
         int c = column + mine + 2 * j, next = k + 16;
         if (next + 16 > s.rank) c += step, next = 0;
         part[j] = 0;
-        if (c < out) part[j] = *(const u64*)(b + (long)c * s.rank + next + 4 * t);
+        if (c < out) part[j] = *(const u64*)(b + (long)c * s.pitch + next + 4 * t);
       }
     }
     if (k < s.rank) {
       int at = k / 2 + t;
       UNROLL for (int j = 0; j < 4; j++) {
         int c = column + mine + 2 * j;
-        u32 b0 = c < out ? *(const u32*)(b + (long)c * s.rank + k + 2 * t) : 0;
+        u32 b0 = c < out ? *(const u32*)(b + (long)c * s.pitch + k + 2 * t) : 0;
         mma(d[j], first[g][at], first[g + 8][at], 0, 0, b0, 0);
         mma(d[j], rest[g][at], rest[g + 8][at], 0, 0, b0, 0);
       }
@@ -196,7 +256,7 @@ KERNEL(256, 3) lora_delta_mma(PARAM LoraParams p) {
   int nextColumn = column, nextK = 0;
   auto load = [&](int i) __attribute__((always_inline)) { // what lies beyond the last column is not stored, and beyond the last rank multiplied by 0
     if (s.rank > 0) UNROLL for (int j = 0; j < 4; j++)
-      part[i][j] = *(const u64*)((const bf16*)s.b + (long)mini(nextColumn + mine + 2 * j, out - 1) * s.rank + mini(nextK + 4 * t, s.rank - 4));
+      part[i][j] = *(const u64*)((const bf16*)s.b + (long)mini(nextColumn + mine + 2 * j, out - 1) * s.pitch + mini(nextK + 4 * t, s.rank - 4));
     if ((nextK += 16) >= 16 * passes) nextColumn += step, nextK = 0;
   };
   UNROLL for (int i = 0; i < AHEAD; i++) load(i); // adapters do not depend on the launch before

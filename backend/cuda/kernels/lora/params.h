@@ -7,18 +7,18 @@ enum { TILE_ROWS = 16, MAX_TARGETS = 8, MAX_RANK = 512, MAX_SPLITS = 16, DELTA_R
 // LoraSlot is one adapter's numbers for one matrix W [out, in]; for a table of embeddings a has a row for each token.
 struct LoraSlot {
   const void* a;        // [rank, in]; of a table [vocab, rank]
-  const void* b;        // [out, rank]; of a table [hidden, rank]
+  const void* b;        // [out, pitch], of which rank count; of a table [hidden, rank]
   const float* columns; // [out] factors of the base's results; null: 1
   const float* bias;    // [out]; null: 0
   const void* rows;     // [count, in] that take the places of rows of W; null: none
   const int* indices;   // [count] which of them; null: all
   int rank, count;      // rank is a multiple of 8 where W is no table: the file's, with zeros
   float scale;
-  int pad;
+  int pitch; // the same in all slots
 };
 
 struct LoraParams {
-  const int* tiles;    // [n × 4]: slot, first of its rows in rows, how many, 0
+  const int* tiles;    // [n × 4]: slot, first of its rows in rows, how many, which plane is the slot's
   const int* rows;     // rows of x and y, tile by tile
   const float* scales; // of each, what the adapter's changes are multiplied by
   const void* x;       // [R, in]
@@ -28,4 +28,12 @@ struct LoraParams {
   int out[MAX_TARGETS];
   int in, targets, rank; // rank is the largest
   int splits;            // of the columns of A, blocks that compute them apart: MAX_SPLITS at most
+};
+
+// PlanesParams is those of lora_planes_mma.
+struct PlanesParams {
+  LoraParams lora;
+  void* planes; // [targets, count, passes, rows, 16] bf16: h times scales
+  int* arrived; // [tiles × targets × passes] blocks that have their part of h; zero between launches
+  int count, passes, rows, pad;
 };

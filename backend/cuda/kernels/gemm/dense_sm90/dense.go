@@ -48,6 +48,7 @@ type Weight struct {
 	N      int
 
 	Delta, Delta2 driver.Ptr // of a problem with deltas: [rows, N] bf16 that is added to the results; Delta2 to a gated problem's up
+	B, B2         AdapterB   // of NewPlanes; B2 of a gated problem's up
 }
 
 // Problem is what one launch computes.
@@ -103,6 +104,7 @@ type width struct {
 	shared  int
 	kernel  *driver.Kernel
 	x       driver.TensorMap
+	h       driver.TensorMap // of a PlanesKernel: see Planes
 }
 
 // PartialBytes is the scratch for stream-K partial sums of launches for up to rows rows on a GPU with so many multiprocessors: two tiles each.
@@ -120,16 +122,20 @@ func Fits(t graph.Type, n, k int) bool { return t.RowBytes(k)%16 == 0 && n%8 == 
 
 // New binds a problem. sums is PartialBytes full of 0xff, which they are again after each launch.
 func New(l *kernels.Loader, p Problem, sums driver.Ptr) (*Kernel, error) {
-	pairs, module := kernels.Pairs(p.Type, p.K), kernels.Module("gemm/dense_sm90/gemm", p.Type)
+	if p.Deltas {
+		return newKernel(l, p, sums, "gemm/dense_sm90/delta", "delta_")
+	}
+	return newKernel(l, p, sums, kernels.Module("gemm/dense_sm90/gemm", p.Type), "")
+}
+
+func newKernel(l *kernels.Loader, p Problem, sums driver.Ptr, module, prefix string) (*Kernel, error) {
+	pairs := kernels.Pairs(p.Type, p.K)
 	k := &Kernel{sms: l.SMs(), alone: !l.Context().MPS, base: deltaParams{params: params{
 		K: int32(pairs), XScale: p.XScale, Parts: int32(len(p.Weights)), Fn: p.Fn, Sums: sums,
 	}}}
-	name, each := "gemm", 1 // each: rows of weights for a column of Y
+	name, each := prefix+"gemm", 1 // each: rows of weights for a column of Y
 	if p.Gated {
-		name, each = "gated", 2
-	}
-	if p.Deltas {
-		module, name = "gemm/dense_sm90/delta", "delta_"+name
+		name, each = prefix+"gated", 2
 	}
 	var err error
 	for i, w := range p.Weights {
@@ -191,20 +197,20 @@ func (k *Kernel) even() bool {
 
 // Launch computes the first m rows.
 func (k *Kernel) Launch(s *driver.Stream, m int) error {
-	w, p, grid := k.prepare(m)
+	w, p, grid := k.prepare(m, 0)
 	return driver.Launch(s, w.kernel, grid, &p.params)
 }
 
 // LaunchDeltas computes the first m rows of a problem with deltas, which are added to the rows whose places, int32, are not negative.
 func (k *Kernel) LaunchDeltas(s *driver.Stream, m int, places driver.Ptr) error {
-	w, p, grid := k.prepare(m)
+	w, p, grid := k.prepare(m, 0)
 	p.Places = places
 	return driver.Launch(s, w.kernel, grid, &p)
 }
 
-// prepare gives the kernel and its parameters for m rows.
-func (k *Kernel) prepare(m int) (*width, deltaParams, driver.Grid) {
-	w, d := k.choose(m)
+// prepare gives the kernel and its parameters for m rows and so many steps behind those of k.
+func (k *Kernel) prepare(m, more int) (*width, deltaParams, driver.Grid) {
+	w, d := k.choose(m, k.steps()+more)
 	p := k.base
 	p.X, p.M = w.x, int32(m)
 	p.RowTiles, p.Tiles = w.tiles(&p.params, m)
@@ -212,9 +218,11 @@ func (k *Kernel) prepare(m int) (*width, deltaParams, driver.Grid) {
 	return w, p, driver.Grid{X: d.clusters * w.cluster, Threads: threads, Shared: w.shared, Cluster: w.cluster}
 }
 
-// choose finds the width for m rows and the schedule of its tiles: the narrowest that takes them, or the faster of the two widest.
-func (k *Kernel) choose(m int) (w *width, d schedule) {
-	steps := (k.base.K + depth - 1) / depth
+// steps is how many there are of k.
+func (k *Kernel) steps() int { return (int(k.base.K) + depth - 1) / depth }
+
+// choose finds the width for m rows and the schedule of its tiles, of so many steps: the narrowest that takes them, or the faster of the two widest.
+func (k *Kernel) choose(m, steps int) (w *width, d schedule) {
 	for i := range k.widths {
 		c := &k.widths[i]
 		if m > c.rows && c.cluster == 1 && i+1 < len(k.widths) {
@@ -228,7 +236,7 @@ func (k *Kernel) choose(m int) (w *width, d schedule) {
 			fixup = math.Inf(1)
 		}
 		_, tiles := c.tiles(&k.base.params, m)
-		if e := newSchedule(k.sms/c.cluster, tiles, steps, c.step, fixup); w == nil || e.cost < d.cost {
+		if e := newSchedule(k.sms/c.cluster, tiles, int32(steps), c.step, fixup); w == nil || e.cost < d.cost {
 			w, d = c, e
 		}
 		if m <= c.rows {

@@ -8,6 +8,7 @@
 //
 // Rows of x beyond m are read (they are within the buffer or zero) and never stored.
 #pragma once
+#include "adapter_steps.h"
 #include "epilogue.h"
 #include "stream_k_fixup.h"
 
@@ -19,17 +20,19 @@ extern SHARED u8 dynamic[];
 struct Pipeline { u32 at, full, empty; };
 
 // produce is the producer: one thread that issues the TMA loads of all of a block's tiles.
-template <int BN, int STAGES, int CLUSTER> DEVICE void produce(const GemmParams& p, TileScheduler scheduler, int rank, Pipeline s) {
+template <int BN, int STAGES, bool GATED, int CLUSTER, typename Adapt> DEVICE void produce(const GemmParams& p, TileScheduler scheduler, int rank, Pipeline s, const Adapt& adapt) {
   constexpr int X_BYTES = BN * BK * 2, STAGE = W_BYTES + X_BYTES;
   u64 keep = p.rowTiles > 1 ? EVICT_LAST : EVICT_FIRST;
   auto loadW = [&](const WorkTile& at, int step, int stage) {
     u32 to = s.at + stage * STAGE, bar = s.full + stage * 8;
     mbarrierExpectTx(bar, STAGE);
-    tmaLoad2D(to, &p.w[at.part], step * BK, at.wRow, bar, keep);
+    if (adapt.has(step)) adapt.template loadB<GATED>(to, at, step, bar);
+    else tmaLoad2D(to, &p.w[at.part], step * BK, at.wRow, bar, keep);
   };
   auto loadX = [&](const WorkTile& at, int step, int stage) {
     u32 to = s.at + stage * STAGE + W_BYTES + rank * (X_BYTES / 2);
-    if (CLUSTER > 1) tmaLoadMulticast(to, &p.x, step * BK, at.xRow + rank * (BN / 2), s.full + stage * 8, EVICT_LAST);
+    if (adapt.has(step)) adapt.template loadH<BN, GATED, CLUSTER>(s.at + stage * STAGE + W_BYTES, at, step, rank, s.full + stage * 8);
+    else if (CLUSTER > 1) tmaLoadMulticast(to, &p.x, step * BK, at.xRow + rank * (BN / 2), s.full + stage * 8, EVICT_LAST);
     else tmaLoad2D(to, &p.x, step * BK, at.xRow, s.full + stage * 8, EVICT_LAST);
   };
   int ahead = mini(STAGES, scheduler.count); // weights do not wait for the kernel before this one
@@ -57,8 +60,9 @@ template <int BN, int STAGES, int CLUSTER> DEVICE void produce(const GemmParams&
 // CLUSTER 2: two blocks of a cluster take neighbouring tiles of weights and the same tile of x, of which each loads one half for both (TMA
 // multicast). That cuts the traffic from the L2 cache, which limits wide tiles before the tensor cores do, by a third.
 //
-// DELTA: adapters add to the results (Deltas).
-template <typename MmaOp, int BN, int STAGES, bool GATED, int CLUSTER, bool DELTA = false> DEVICE void gemm(const GemmParams& p, const Deltas* deltas = nullptr) {
+// DELTA: adapters add to the results (Deltas). Adapt: or they are steps behind those of k (AdapterSteps).
+template <typename MmaOp, int BN, int STAGES, bool GATED, int CLUSTER, bool DELTA = false, typename Adapt = NoSteps>
+DEVICE void gemm(const GemmParams& p, const Deltas* deltas = nullptr, const Adapt& adapt = {}) {
   constexpr int STAGE = W_BYTES + BN * BK * 2;
   using Out = Epilogue<MmaOp, BN, GATED, DELTA>;
   SHARED static u64 bars[2 * STAGES];
@@ -77,7 +81,7 @@ template <typename MmaOp, int BN, int STAGES, bool GATED, int CLUSTER, bool DELT
 
   if (warp() < 4) { // the producer warpgroup: one thread of it works, and it gives its registers to the consumers
     setmaxnregDec<40>();
-    if (threadX() == 0) produce<BN, STAGES, CLUSTER>(p, scheduler, rank, {ring, full, empty});
+    if (threadX() == 0) produce<BN, STAGES, GATED, CLUSTER>(p, scheduler, rank, {ring, full, empty}, adapt);
     return;
   }
 
@@ -96,14 +100,16 @@ template <typename MmaOp, int BN, int STAGES, bool GATED, int CLUSTER, bool DELT
   int steps = scheduler.steps;
   StreamKFixup<Accumulator, BN, CLUSTER, Out::CHUNKS> fixup = {p, cluster, steps, rank, (int)threadX() - 128};
   for (int done = 0; done < scheduler.count;) {
-    int tile = scheduler.tile, n = scheduler.stepsHere(), last = 0;
+    int tile = scheduler.tile, first = scheduler.step, n = scheduler.stepsHere(), last = 0;
     bool head = done == 0;
     for (int j = 0; j < n; j++) {
       mbarrierWait(full + r.stage * 8, r.phase);
       u32 at = ring + r.stage * STAGE;
       u64 a = smemDescriptor(at + group * (W_BYTES / 2)), b = smemDescriptor(at + W_BYTES);
+      u32 nextA = 2, nextB = 2; // of 16 bytes, to the next k16
+      if (adapt.has(first + j)) a = smemDescriptor32(at + group * 64 * 32), b = smemDescriptor32(at + W_BYTES), nextA = 128 * 2, nextB = BN * 2;
       wgmmaFence();
-      UNROLL for (int k = 0; k < BK / 16; k++) MmaOp::multiply(acc, a + 2 * k, b + 2 * k, j > 0 || k > 0);
+      UNROLL for (int k = 0; k < BK / 16; k++) MmaOp::multiply(acc, a + nextA * k, b + nextB * k, j > 0 || k > 0);
       wgmmaCommit();
       wgmmaWait<1>(); // the previous step is done: its stage may be filled again
       if (j > 0) release(last);

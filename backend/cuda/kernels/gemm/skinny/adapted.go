@@ -5,15 +5,16 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 )
 
-// What adapted.h has of rows of x, of weights in a launch and of adapters' ranks at most.
+// What adapted.h has of rows of x, of weights in a launch, of adapters' ranks and of parts of an adapter's columns at most.
 const (
-	AdaptedRows  = 8
-	AdaptedParts = 3
-	AdaptedRank  = 64
+	AdaptedRows   = 8
+	AdaptedParts  = 3
+	AdaptedRank   = 64
+	adaptedSplits = 16
 )
 
 // HiddenBytes is what AdaptedParams.H takes.
-const HiddenBytes = 4 * AdaptedRows * AdaptedParts * AdaptedRank
+const HiddenBytes = 4 * AdaptedRows * AdaptedParts * AdaptedRank * adaptedSplits
 
 // AdaptedParams mirrors AdaptedParams of adapted.h. Tiles and Scales are as lora.Tiles has them.
 type AdaptedParams struct {
@@ -23,6 +24,7 @@ type AdaptedParams struct {
 	H                     driver.Ptr               // HiddenBytes, all 0xff between launches
 	Arrived               driver.Ptr               // int32, 0 between launches
 	Count, Passes         int32                    // tiles; blocks for the ranks of each: 16 of them
+	splits, _             int32                    // blocks for the columns of A
 }
 
 // AdaptedKernel is a problem's kernels where rows have LoRA adapters: one launch multiplies with the weights and with the adapters' matrices.
@@ -49,10 +51,16 @@ func NewAdapted(l *kernels.Loader, gated bool) (*AdaptedKernel, error) {
 	return k, nil
 }
 
+// onceColumns is how many columns of A a warp has on their way at once: DEEP × CHUNK of skinny.h. A block that computes with A has no more, so that it
+// waits for memory once.
+const onceColumns = 2 * 64
+
 // Launch computes p.M rows, AdaptedRows at most.
 func (k *AdaptedKernel) Launch(s *driver.Stream, p *AdaptedParams) error {
 	v := k.variant(&p.Params)
-	adapters := int(p.Count * p.Passes)
+	once := v.threads / 32 * onceColumns
+	p.splits = int32(min((int(p.K)+once-1)/once, adaptedSplits))
+	adapters := int(p.Count * p.Passes * p.splits)
 	if !k.gated {
 		adapters *= int(p.Parts)
 	}

@@ -1,13 +1,14 @@
 // Skinny GEMM of rows with LoRA adapters, in one launch: its first blocks compute h = A x (shrink), and the blocks of the product add B h to their results
 // (expand). The latter find h in global memory with the flag in the data. Blocks begin in the order of their numbers and the first wait for no
-// other, so they end however many are resident; the product takes longer to read its weights than they take.
+// other, so they end however many are resident. A block of the first has few columns of A, so that h is there before the last weights of the
+// product are: with them each thread fetches h and its numbers of B.
 #pragma once
 #include "../../flag_in_data.h"
 #include "../../lora/params.h"
 #include "skinny.h"
 
 namespace skinny_gemm {
-enum { ADAPTED_ROWS = 8, ADAPTED_RANK = 64, ADAPTED_PARTS = 3 }; // at most, of a launch
+enum { ADAPTED_ROWS = 8, ADAPTED_RANK = 64, ADAPTED_PARTS = 3, ADAPTED_SPLITS = 16 }; // at most, of a launch
 
 struct AdaptedParams {
   SkinnyParams product;
@@ -15,21 +16,25 @@ struct AdaptedParams {
   const int* places;   // [m] tile × TILE_ROWS + number in the tile, or -1 for a row without an adapter
   const float* scales; // as in LoraParams
   const LoraSlot* slots[ADAPTED_PARTS]; // of each part; of a gated launch of gate and up
-  u32* h;              // [ADAPTED_ROWS][ADAPTED_PARTS][ADAPTED_RANK]: A x, EMPTY between launches
+  u32* h;              // [ADAPTED_SPLITS][ADAPTED_ROWS][ADAPTED_PARTS][ADAPTED_RANK]: A x, a part of the columns of A each; EMPTY between launches
   int* arrived;        // blocks of the product that have read h; zero between launches
   int count, passes;   // tiles; blocks that the ranks of a tile's adapter are divided into
+  int splits, pad;     // blocks that the columns of A are divided into
 };
 
-DEVICE u32* hiddenAt(const AdaptedParams& a, int row, int part, int rank) { return a.h + (row * ADAPTED_PARTS + part) * ADAPTED_RANK + rank; }
+DEVICE u32* hiddenAt(const AdaptedParams& a, int split, int row, int part, int rank) {
+  return a.h + ((split * ADAPTED_ROWS + row) * ADAPTED_PARTS + part) * ADAPTED_RANK + rank;
+}
 
-// shrink is what one of the first blocks does: h of a tile's rows, 16 ranks of a part, or of gate and up.
+// shrink is what one of the first blocks does: h of a tile's rows, 16 ranks of a part, or of gate and up, over some columns of A.
 template <int WARPS, bool GATED> DEVICE void shrink(const AdaptedParams& a) {
-  constexpr int RT = GATED ? 2 : 1;
+  constexpr int RT = GATED ? 2 : 1, STEP = WARPS * DEEP * CHUNK;
   SHARED static float sums[WARPS][RT * 128];
   launchDependents();
   const SkinnyParams& p = a.product;
-  int parts = GATED ? 1 : p.parts, first = blockX() % a.passes * 16, part = blockX() / a.passes % parts, tile = blockX() / a.passes / parts;
-  int g = lane() / 4, t = lane() % 4;
+  int split = blockX() % a.splits, at = blockX() / a.splits, first = at % a.passes * 16;
+  int parts = GATED ? 1 : p.parts, part = at / a.passes % parts, tile = at / a.passes / parts;
+  int g = lane() / 4, t = lane() % 4, each = ceilDiv(p.k, STEP * a.splits) * STEP;
   if (a.tiles[4 * tile + 2] == 0) return; // a recorded launch has more tiles than a step may need
   int ranks[RT], most = 0;
   const bf16* w[RT][2];
@@ -41,7 +46,8 @@ template <int WARPS, bool GATED> DEVICE void shrink(const AdaptedParams& a) {
   }
   if (first >= most) return;
   float acc[RT][1][4] = {};
-  stream<MmaBf16, WARPS, 1, RT>(acc, w, p, []() __attribute__((always_inline)) {});
+  auto nothing = []() __attribute__((always_inline)) {};
+  stream<MmaBf16, WARPS, 1, RT>(acc, w, p, {split * each, mini(p.k, (split + 1) * each)}, nothing, nothing);
   share<float, 1, RT>(sums, acc);
   barrier();
   for (int i = threadX(); i < RT * 128; i += WARPS * 32) {
@@ -51,16 +57,17 @@ template <int WARPS, bool GATED> DEVICE void shrink(const AdaptedParams& a) {
     if (place < 0 || place / TILE_ROWS != tile) continue;
     float sum = 0;
     UNROLL for (int k = 0; k < WARPS; k++) sum += sums[k][i];
-    asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(hiddenAt(a, row, part + r, rank)), "r"(encodePartial(sum)) : "memory");
+    asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(hiddenAt(a, split, row, part + r, rank)), "r"(encodePartial(sum)) : "memory");
   }
 }
 
-// Adapted is what a block of the product adds: PARTS is 2 for gate and up, and 1 otherwise.
+// Adapted is what a block of the product adds: PARTS is 2 for gate and up, and 1 otherwise. A thread of the epilogue has one row of x and one column,
+// of the gate and of up.
 template <int PARTS> struct Adapted {
   struct Row { // of B, for a row of x
     const bf16* b;
     float by;
-    int rank;
+    int rank, pitch;
   };
   struct Shared {
     Row rows[ADAPTED_ROWS][PARTS];
@@ -70,36 +77,56 @@ template <int PARTS> struct Adapted {
   Shared& s;
   int first; // block of the product
   mutable int part;
+  mutable Vec16 b[PARTS][2]; // the thread's numbers of B, of the first 16 ranks
 
   // prepare finds the rows' adapters, and has the block's rows of B brought to the L2 cache.
   DEVICE void prepare(int which, int row0, int n) const {
     part = PARTS > 1 ? 0 : which;
     int i = threadX(), m = i / PARTS;
-    if (m < a.product.m) {
-      Row r = {};
-      int place = a.places[m];
-      if (place >= 0) {
-        const int* tile = a.tiles + 4 * (place / TILE_ROWS);
-        LoraSlot slot = a.slots[part + i % PARTS][tile[0]];
-        r = {(const bf16*)slot.b, slot.scale * a.scales[tile[1] + place % TILE_ROWS], slot.rank};
-        const u8* from = (const u8*)(r.b + (long)row0 * r.rank);
-        for (int at = 0; at < mini(16, n - row0) * r.rank * 2; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
-      }
-      s.rows[m][i % PARTS] = r;
+    if (m >= a.product.m) return;
+    Row r = {};
+    int place = a.places[m];
+    if (place >= 0) {
+      const int* tile = a.tiles + 4 * (place / TILE_ROWS);
+      LoraSlot slot = a.slots[part + i % PARTS][tile[0]];
+      r = {(const bf16*)slot.b, slot.scale * a.scales[tile[1] + place % TILE_ROWS], slot.rank, slot.pitch};
+      const u8* from = (const u8*)(r.b + (long)row0 * r.pitch);
+      for (int at = 0; at < mini(16, n - row0) * r.pitch * 2; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
     }
-    barrier();
+    s.rows[m][i % PARTS] = r;
   }
-  // collect waits for h.
-  DEVICE void collect() const {
+  // collect fetches the thread's numbers of B, and waits for h.
+  DEVICE void collect(int row0, int n) const {
+    barrier();
+    int mine = threadX() / (16 * PARTS), column = mini(row0 + threadX() % 16, n - 1);
+    UNROLL for (int r = 0; r < PARTS; r++) UNROLL for (int j = 0; j < 2; j++) {
+      b[r][j] = Vec16{};
+      if (mine < a.product.m && 8 * j < s.rows[mine][r].rank) b[r][j] = loadNoAllocate(s.rows[mine][r].b + (long)column * s.rows[mine][r].pitch + 8 * j);
+    }
     int ranks = a.passes * 16;
     for (int i = threadX(); i < a.product.m * PARTS * ranks; i += threads()) {
       int m = i / (PARTS * ranks), r = i / ranks % PARTS, rank = i % ranks;
       if (rank >= s.rows[m][r].rank) continue;
-      u32 word;
-      do asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(word) : "l"(hiddenAt(a, m, part + r, rank)) : "memory");
-      while (word == EMPTY);
-      s.h[m][r][rank] = __builtin_bit_cast(float, word);
+      s.h[m][r][rank] = hidden(m, part + r, rank);
     }
+  }
+  // hidden is the sum of the splits of a number of h, in their order.
+  DEVICE float hidden(int m, int part, int rank) const {
+    constexpr int AHEAD = 4;
+    float sum = 0;
+    for (int z = 0; z < a.splits; z += AHEAD) {
+      u32 word[AHEAD];
+      bool waits;
+      do {
+        waits = false;
+        UNROLL for (int i = 0; i < AHEAD; i++)
+          asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(word[i]) : "l"(hiddenAt(a, mini(z + i, a.splits - 1), m, part, rank)) : "memory");
+        UNROLL for (int i = 0; i < AHEAD; i++) waits |= word[i] == EMPTY;
+      } while (waits);
+      UNROLL for (int i = 0; i < AHEAD; i++)
+        if (z + i < a.splits) sum += __builtin_bit_cast(float, word[i]);
+    }
+    return sum;
   }
   // arrive says that the block has read h, and how many had before; leave empties it if all have.
   DEVICE int arrive() const {
@@ -109,31 +136,33 @@ template <int PARTS> struct Adapted {
   }
   DEVICE float add(float sum, int m, int r, int column) const {
     const Row& row = s.rows[m][r];
-    if (row.rank == 0) return sum;
-    const bf16* b = row.b + (long)column * row.rank;
     float more = 0;
-    for (int j = 0; j < row.rank; j += 8) {
-      Vec16 v = *(const Vec16*)(b + j);
+    auto eight = [&](Vec16 v, int j) __attribute__((always_inline)) {
       const float* h = s.h[m][r] + j;
       UNROLL for (int i = 0; i < 4; i++) more += low(v.x[i]) * h[2 * i] + high(v.x[i]) * h[2 * i + 1];
-    }
-    return sum + row.by * more;
+    };
+    UNROLL for (int j = 0; j < 2; j++)
+      if (8 * j < row.rank) eight(b[r][j], 8 * j);
+    for (int j = 16; j < row.rank; j += 8) eight(*(const Vec16*)(row.b + (long)column * row.pitch + j), j);
+    return row.rank > 0 ? sum + row.by * more : sum;
   }
   DEVICE void leave(int before) const {
-    if (threadX() > 0 || before + 1 < gridX() - first) return;
+    if (warp() > 0 || uniform(before) + 1 < gridX() - first) return;
     const Vec16 none = {EMPTY, EMPTY, EMPTY, EMPTY};
-    for (int m = 0; m < a.product.m; m++)
-      for (int r = 0; r < ADAPTED_PARTS; r++)
-        for (int rank = 0; rank < a.passes * 16; rank += 4) *(Vec16*)hiddenAt(a, m, r, rank) = none;
-    *a.arrived = 0;
+    int each = a.passes * 4, rows = a.product.m * ADAPTED_PARTS;
+    for (int i = lane(); i < a.splits * rows * each; i += 32) {
+      int rank = i % each * 4, row = i / each % rows;
+      *(Vec16*)hiddenAt(a, i / each / rows, row / ADAPTED_PARTS, row % ADAPTED_PARTS, rank) = none;
+    }
+    if (lane() == 0) *a.arrived = 0;
   }
 };
 
 template <int WARPS, bool GATED> DEVICE void adapted(const AdaptedParams& a) {
   typedef Adapted<GATED ? 2 : 1> Adapt;
   SHARED static typename Adapt::Shared s;
-  int first = a.count * a.passes * (GATED ? 1 : a.product.parts);
+  int first = a.count * a.passes * a.splits * (GATED ? 1 : a.product.parts);
   if (blockX() < first) return shrink<WARPS, GATED>(a);
-  skinny<MmaBf16, WARPS, 1, GATED ? 2 : 1, GATED>(a.product, Adapt{a, s, first, 0});
+  skinny<MmaBf16, WARPS, 1, GATED ? 2 : 1, GATED>(a.product, Adapt{a, s, first, 0, {}});
 }
 } // namespace skinny_gemm

@@ -3,6 +3,7 @@ package skinny
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
@@ -33,9 +34,13 @@ func slotTable(g *gputest.GPU, ranks []int, n, k int) (driver.Ptr, []adapterMatr
 	var all []adapterMatrices
 	for i, r := range ranks {
 		m := adapterMatrices{a: g.Random(r*k, 1/math.Sqrt(float64(k))), b: g.Random(n*r, 1), scale: 0.5 + float32(i)/4}
-		s := lora.Slot{Rank: int32(r), Scale: m.scale}
-		if r > 0 {
-			s.A, s.B = g.BF16(m.a), g.BF16(m.b)
+		s := lora.Slot{Rank: int32(r), Pitch: int32(slices.Max(ranks)), Scale: m.scale}
+		b := make([]float32, n*int(s.Pitch)) // as a slot has room for, whatever its adapter has
+		for row := range n {
+			copy(b[row*int(s.Pitch):], m.b[row*r:(row+1)*r])
+		}
+		if s.B = g.BF16(b); r > 0 {
+			s.A = g.BF16(m.a)
 		}
 		table, all = append(table, lora.EncodeSlot(&s)...), append(all, m)
 	}
@@ -172,9 +177,16 @@ func BenchmarkAdapted(b *testing.B) {
 					g.Must(err)
 					plain, err := New(g.Loader, graph.BF16, shape.gated)
 					g.Must(err)
-					with := g.Time(func(run int) error { return adapted.Launch(g.Stream, &set[run%copies]) })
+					chosen := adapted.variant(&set[0].Params)
 					without := g.Time(func(run int) error { return plain.Launch(g.Stream, &set[run%copies].Params) })
-					fmt.Printf("adapted %-8s m %3d  %8.1f µs, without %8.1f µs\n", shape.name, m, with.Seconds()*1e6, without.Seconds()*1e6)
+					all := adapted.variants
+					for _, v := range all {
+						v.few = false // for no weights too many
+						adapted.variants = []variant{v}
+						with := g.Time(func(run int) error { return adapted.Launch(g.Stream, &set[run%copies]) })
+						fmt.Printf("adapted %-8s m %3d  %8.1f µs, without %8.1f µs; %s, chosen: %v\n", shape.name, m, with.Seconds()*1e6, without.Seconds()*1e6, v.name, v.name == chosen.name)
+					}
+					adapted.variants = all
 				})
 			}
 		}

@@ -28,32 +28,37 @@ struct SkinnyParams {
 constexpr int CHUNK = 64; // of k, that a warp multiplies at a time
 constexpr int DEEP = 2;   // chunks of a warp whose loads are in flight at once
 
+// Range is the part of k that a block multiplies.
+struct Range { int from, to; };
+
 // stream adds to acc the products of RT × 16 rows of weights with the rows of x, as far as they are the warp's: WARPS warps split the k between them.
 // NT × 8 is the rows of x there is room for. w is where each lane's rows begin. The first weights are on their way when beforeWait runs, and x is read
-// after it.
-template <typename MmaOp, int WARPS, int NT, int RT, typename F>
-DEVICE void stream(typename MmaOp::Accumulator (&acc)[RT][NT][4], const bf16* const (&w)[RT][2], const SkinnyParams& p, F beforeWait) {
+// after it. Each warp runs beforeLast once, while the last weights are on their way.
+template <typename MmaOp, int WARPS, int NT, int RT, typename F, typename G>
+DEVICE void stream(typename MmaOp::Accumulator (&acc)[RT][NT][4], const bf16* const (&w)[RT][2], const SkinnyParams& p, Range k, F beforeWait, G beforeLast) {
   int g = lane() / 4, t = lane() % 4;
   Vec16 a[DEEP][RT][2][2]; // [chunk][row tile][rows g, g+8][first and second 32 of the chunk]
 
-  auto load = [&](int chunk) {
+  auto load = [&](int at) {
     UNROLL for (int d = 0; d < DEEP; d++) UNROLL for (int h = 0; h < 2; h++) {
-      int k = (chunk + d * WARPS) * CHUNK + h * 32;
-      bool in = k + t * 8 < p.k;
+      int c = at + d * WARPS * CHUNK + h * 32;
+      bool in = c + t * 8 < k.to;
       UNROLL for (int r = 0; r < RT; r++) UNROLL for (int half = 0; half < 2; half++)
-        a[d][r][half][h] = in ? loadNoAllocate(w[r][half] + k) : Vec16{};
+        a[d][r][half][h] = in ? loadNoAllocate(w[r][half] + c) : Vec16{};
     }
   };
-  int chunk = warp();
-  load(chunk);
+  constexpr int STEP = WARPS * DEEP * CHUNK;
+  int at = k.from + warp() * CHUNK;
+  load(at);
   beforeWait();
   gridDependencyWait();
+  if (at + STEP >= k.to) beforeLast();
   for (;;) {
     UNROLL for (int d = 0; d < DEEP; d++) UNROLL for (int h = 0; h < 2; h++) {
-      int k = (chunk + d * WARPS) * CHUNK + h * 32 + t * 8;
+      int c = at + d * WARPS * CHUNK + h * 32 + t * 8;
       UNROLL for (int j = 0; j < NT; j++) {
         Vec16 b = {};
-        if (j * 8 + g < p.m && k < p.k) b = *(const Vec16*)(p.x + (long)(j * 8 + g) * p.k + k);
+        if (j * 8 + g < p.m && c < k.to) b = *(const Vec16*)(p.x + (long)(j * 8 + g) * p.k + c);
         UNROLL for (int r = 0; r < RT; r++) {
           Vec16 &top = a[d][r][0][h], &bottom = a[d][r][1][h];
           MmaOp::multiply(acc[r][j], top.x[0], bottom.x[0], top.x[1], bottom.x[1], b.x[0], b.x[1]);
@@ -61,9 +66,10 @@ DEVICE void stream(typename MmaOp::Accumulator (&acc)[RT][NT][4], const bf16* co
         }
       }
     }
-    chunk += WARPS * DEEP;
-    if (chunk * CHUNK >= p.k) break;
-    load(chunk);
+    at += STEP;
+    if (at >= k.to) break;
+    load(at);
+    if (at + STEP >= k.to) beforeLast();
   }
 }
 
@@ -78,7 +84,7 @@ template <typename Accumulator, int NT, int RT> DEVICE void share(Accumulator (*
 struct Plain {
   static constexpr int first = 0;
   DEVICE void prepare(int, int, int) const {}
-  DEVICE void collect() const {}
+  DEVICE void collect(int, int) const {}
   DEVICE int arrive() const { return 0; }
   DEVICE float add(float sum, int, int, int) const { return sum; }
   DEVICE void leave(int) const {}
@@ -103,8 +109,9 @@ template <typename MmaOp, int WARPS, int NT, int RT, bool GATED, typename Adapt 
     w[r][half] = p.part[which].w + (long)mini(row, last) * p.k + t * 8;
   }
   Accumulator acc[RT][NT][4] = {};
-  stream<MmaOp, WARPS, NT, RT>(acc, w, p, [&]() __attribute__((always_inline)) { adapt.prepare(which, row0, n); });
-  adapt.collect();
+  stream<MmaOp, WARPS, NT, RT>(
+      acc, w, p, {0, p.k}, [&]() __attribute__((always_inline)) { adapt.prepare(which, row0, n); },
+      [&]() __attribute__((always_inline)) { adapt.collect(row0, n); });
   share<Accumulator, NT, RT>(sums, acc);
   barrier();
   int arrived = adapt.arrive();

@@ -1,0 +1,61 @@
+// What adapters add, as further steps of a product: behind the k of x and W come h = A x of the rows, and B. A step has four units of 16 ranks of one
+// adapter, of gate or up where they are two; a row's h is 0 but in the units of its own adapter. So B is read once, nothing is added in an epilogue, and
+// few adapters cost a few steps.
+#pragma once
+#include "tile_scheduler.h"
+
+namespace dense_sm90 {
+#if __CUDA_ARCH__ >= 900
+// NoSteps is a product without them.
+struct NoSteps {
+  DEVICE bool has(int) const { return false; }
+  template <bool GATED> DEVICE void loadB(u32, const WorkTile&, int, u32) const {}
+  template <int BN, bool GATED, int CLUSTER> DEVICE void loadH(u32, const WorkTile&, int, int, u32) const {}
+};
+
+// tmaLoad5D is tmaLoad2D with five dimensions: col, a, b, c, d from the innermost on.
+DEVICE void tmaLoad5D(u32 to, const TensorMap* map, int col, int a, int b, int c, int d, u32 bar, u64 keep) {
+  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3, %4, %5, %6}], [%7], %8;"
+               ::"r"(to), "l"(map), "r"(col), "r"(a), "r"(b), "r"(c), "r"(d), "r"(bar), "l"(keep) : "memory");
+}
+
+// smemDescriptor32 is wgmma's descriptor of a K-major tile whose rows are 32 bytes, one k16, swizzled by 32 bytes as TMA writes them: 256 bytes between groups
+// of eight rows, swizzle mode 3.
+DEVICE u64 smemDescriptor32(u32 address) { return (u64)((address & 0x3ffff) >> 4) | 1ull << 16 | 16ull << 32 | 3ull << 62; }
+
+struct AdapterSteps {
+  TensorMap h;      // [parts × planes × passes × rows, 16]; of a gated launch parts are gate and up
+  TensorMap b[3];   // of each part [slots][n][ranks]; of a gated launch of gate and up, [slots][n / 8][1][8][ranks]
+  const int* slots; // [planes] whose adapter a plane is; -1: no row has one
+  int first, planes, passes, rows; // the first of these steps; units of an adapter's ranks; rows that a plane has room for
+
+  struct Unit { int side, plane, pass; };
+  DEVICE bool has(int step) const { return step >= first; }
+  template <bool GATED> DEVICE Unit unit(int step, int i) const {
+    int u = (step - first) * 4 + i, v = GATED ? u / 2 : u;
+    return {GATED ? u % 2 : 0, v / passes, v % passes};
+  }
+  // loadB loads a step's four units of B, 128 rows of 32 bytes each. What lies outside is 0: of a gated launch's interleaved rows, those that are not of the
+  // unit's side, and of a plane that there is not all.
+  template <bool GATED> DEVICE void loadB(u32 to, const WorkTile& at, int step, u32 bar) const {
+    for (int i = 0; i < 4; i++, to += 128 * 32) {
+      Unit u = unit<GATED>(step, i);
+      int slot = u.plane < planes ? slots[u.plane] : -1;
+      if (GATED) tmaLoad5D(to, &b[u.side], u.pass * 16, 0, -u.side, at.wRow / 16, slot, bar, EVICT_LAST);
+      else tmaLoad3D(to, &b[at.part], u.pass * 16, at.wRow, slot, bar);
+    }
+  }
+  // loadH loads their h, of a cluster's blocks a half each for both.
+  template <int BN, bool GATED, int CLUSTER> DEVICE void loadH(u32 to, const WorkTile& at, int step, int rank, u32 bar) const {
+    to += rank * (BN / 2) * 32;
+    for (int i = 0; i < 4; i++, to += BN * 32) {
+      Unit u = unit<GATED>(step, i);
+      int row = (((GATED ? u.side : at.part) * planes + u.plane) * passes + u.pass) * rows + at.xRow + rank * (BN / 2);
+      if (u.plane >= planes) row = -BN;
+      if (CLUSTER > 1) tmaLoadMulticast(to, &h, 0, row, bar, EVICT_LAST);
+      else tmaLoad2D(to, &h, 0, row, bar, EVICT_LAST);
+    }
+  }
+};
+#endif
+} // namespace dense_sm90
