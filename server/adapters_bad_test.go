@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,6 +136,17 @@ func TestBadAdapters(t *testing.T) {
 	}
 }
 
+// awaitAdapter waits until a request with an adapter runs.
+func awaitAdapter(t *testing.T, m *ridge.Model, name, what string) {
+	t.Helper()
+	running := func(a ridge.Adapter) bool { return a.Name == name && a.Running > 0 }
+	for deadline := time.Now().Add(time.Minute); !slices.ContainsFunc(m.Adapters(), running); time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: the request does not run", what)
+		}
+	}
+}
+
 // TestAdaptersInUse: a request goes on as it began when its adapter's file is overwritten, cut or removed, and when the adapter is unloaded or replaced; new ones
 // get 404, or the new adapter. Requests of more adapters than there are slots wait.
 func TestAdaptersInUse(t *testing.T) {
@@ -176,19 +188,7 @@ func TestAdaptersInUse(t *testing.T) {
 				t.Errorf("%s: %d %q; %q was begun", what, status, got, want["a"])
 			}
 		})
-		running := func() bool {
-			for _, a := range m.Adapters() {
-				if a.Name == "a" && a.Running > 0 {
-					return true
-				}
-			}
-			return false
-		}
-		for deadline := time.Now().Add(time.Minute); !running(); time.Sleep(100 * time.Microsecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: the request does not run", what)
-			}
-		}
+		awaitAdapter(t, m, "a", what)
 		do()
 		all.Wait()
 	}

@@ -70,7 +70,8 @@ func newQueue(n int) *background.Queue { return background.NewQueue(n, maxWaitin
 
 // Get returns the automaton of a source, which read makes a grammar of. Concurrent calls for one source share one
 // compilation, which ends early when all of them have gone. The source has to tell what read does: the text and all options. Owners do not
-// share: the time of a call does not tell what another has had compiled. They have their turns to compile; those of calls without one go by background.Owner. What is wrong with a source is kept as well.
+// share: the time of a call does not tell what another has had compiled. They have their turns to compile; those of calls without one go by
+// background.Owner. What is wrong with a source is kept as well.
 func (c *Cache) Get(ctx std.Context, owner, source string, read func(*syntax.Meter) (*syntax.Grammar, error)) (*Automaton, error) {
 	key := sha256.Sum256(append(binary.AppendUvarint(nil, uint64(len(owner))), owner+source...))
 	c.mu.Lock()
