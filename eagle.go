@@ -92,7 +92,7 @@ func (m *Model) eagle(o Options, prog *compile.Program) (draft.Drafter, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := hiddenmodel.Model{Name: o.Speculation.Method, Vocab: m.Vocab()}
+	d := hiddenmodel.Model{Name: o.Speculation.Method, Branch: o.Speculation.Branch, Vocab: m.Vocab()}
 	for i := range prog.Graph.Kept {
 		d.Target = append(d.Target, prog.Kept(i))
 	}

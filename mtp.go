@@ -22,14 +22,14 @@ func (m *Model) mtp(o Options, prog *compile.Program) (draft.Drafter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ridge: %w", err)
 	}
-	return m.hiddenModel(hiddenmodel.Model{Name: string(draft.MTP), Target: []compile.DeviceRows{prog.Kept(0)}, Vocab: m.Vocab()}, nil, g, m.dir, func() error { return nil })
+	return m.hiddenModel(hiddenmodel.Model{Name: string(draft.MTP), Branch: o.Speculation.Branch, Target: []compile.DeviceRows{prog.Kept(0)}, Vocab: m.Vocab()}, nil, g, m.dir, func() error { return nil })
 }
 
 // hiddenModel compiles the graphs of a drafter that goes on from hidden states on the model's device: of what combines them, nil if nothing does,
 // and of its layer. files has their weights; closeFiles is called when the drafter is closed, and if there is none.
 func (m *Model) hiddenModel(d hiddenmodel.Model, combine, layer *graph.Graph, files compile.Tensors, closeFiles func() error) (draft.Drafter, error) {
 	failed := func(err error) error { return fmt.Errorf("ridge: drafting by %s: %w", d.Name, err) }
-	programs, reserved, err := m.beside([]*graph.Graph{combine, layer}, files, hiddenmodel.Limits(m.limits))
+	programs, reserved, err := m.beside([]*graph.Graph{combine, layer}, files, hiddenmodel.Limits(m.limits, d.Branch))
 	if err != nil {
 		return nil, errors.Join(failed(err), closeFiles())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/draft"
+	"github.com/ridge-llm/ridge/engine/draft/hiddenmodel"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/weights"
@@ -44,6 +45,10 @@ type Speculation struct {
 
 	// ExitLayer is how many of the model's layers draft, of layerskip (exit_layer).
 	ExitLayer int
+
+	// Branch is how many tokens are considered after each, of mtp, eagle and eagle3 (eagle_topk): drafts are trees that grow where the layer is most confident, as
+	// EAGLE-2's. 0 and 1: chains.
+	Branch int
 
 	// Beside is methods that look drafts up, ngram, suffix or both with a comma between them, which are asked beside Method for every request. Of the drafts for one
 	// those are verified that bring most tokens a second.
@@ -110,6 +115,9 @@ func (s Speculation) check() error {
 	if (method == draft.LayerSkip) != (s.ExitLayer != 0) || s.ExitLayer < 0 {
 		return fmt.Errorf("ridge: the method of speculative decoding is %s and exit_layer %d; layerskip needs one of at least 1, and no other method has one", method, s.ExitLayer)
 	}
+	if s.Branch < 0 || s.Branch > hiddenmodel.MaxBranch || s.Branch > 0 && method != draft.MTP && method != draft.Eagle && method != draft.Eagle3 {
+		return fmt.Errorf("ridge: the method of speculative decoding is %s and eagle_topk %d; with mtp, eagle and eagle3 1 to %d are possible, and no other method has it", method, s.Branch, hiddenmodel.MaxBranch)
+	}
 	if method == draft.Lookahead {
 		if s.Tokens != 0 {
 			return fmt.Errorf("ridge: num_speculative_tokens is set; with the method lookahead max_window_size, max_ngram_size and max_verification_set_size say how many there are")
@@ -137,6 +145,7 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 		Pool      int      `json:"max_verification_set_size"`
 		Exit      int      `json:"exit_layer"`
 		Beside    []string `json:"beside"`
+		Branch    int      `json:"eagle_topk"`
 		Always    bool     `json:"always"`
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -148,7 +157,7 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("ridge: the configuration of speculative decoding: %w", err)
 	}
-	*s = Speculation{Method: c.Method, Model: c.Model, LookupMin: c.LookupMin, LookupMax: c.LookupMax, LookaheadWindow: c.Window, LookaheadNGram: c.NGram, LookaheadPool: c.Pool, ExitLayer: c.Exit, Beside: strings.Join(c.Beside, ","), Always: c.Always}
+	*s = Speculation{Method: c.Method, Model: c.Model, LookupMin: c.LookupMin, LookupMax: c.LookupMax, LookaheadWindow: c.Window, LookaheadNGram: c.NGram, LookaheadPool: c.Pool, ExitLayer: c.Exit, Branch: c.Branch, Beside: strings.Join(c.Beside, ","), Always: c.Always}
 	if c.Tokens != nil {
 		if s.Tokens = *c.Tokens; s.Tokens == 0 {
 			return errors.New("ridge: num_speculative_tokens is 0; leave the configuration out to decode without drafts")

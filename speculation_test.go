@@ -46,6 +46,8 @@ func TestSpeculationConfig(t *testing.T) {
 		`{"method": "lookahead", "max_window_size": 9}`:        "must be at most 32",
 		`{"method": "lookahead", "max_ngram_size": -1}`:        "an n-gram 2",
 		`{"method": "lookahead", "num_speculative_tokens": 3}`: "max_window_size, max_ngram_size and max_verification_set_size say how many",
+		`{"method": "mtp", "eagle_topk": 17}`:                  "1 to 16 are possible",
+		`{"method": "ngram", "eagle_topk": 2}`:                 "no other method has it",
 		`{"method": "suffix", "beside": ["suffix"]}`:           "each once",
 		`{"method": "suffix", "beside": ["medusa"]}`:           "ngram and suffix are possible",
 		`{"method": "layerskip"}`:                              "layerskip needs one of at least 1",
@@ -148,7 +150,7 @@ func TestMTPAnswers(t *testing.T) {
 	const prompt = "Once upon a time there was a fox named Pip."
 	want, _ := answerOf(t, demo, ridge.Options{}, prompt)
 	dir := withMTPLayer(t, demo)
-	for _, s := range []ridge.Speculation{{Method: "mtp", Tokens: 1, Always: true}, {Method: "deepseek_mtp", Tokens: 3, Always: true}, {Method: "mtp"}} {
+	for _, s := range []ridge.Speculation{{Method: "mtp", Tokens: 1, Always: true}, {Method: "mtp", Tokens: 7, Branch: 3, Always: true}, {Method: "deepseek_mtp", Tokens: 3, Always: true}, {Method: "mtp"}} {
 		got, stats := answerOf(t, dir, ridge.Options{Speculation: s}, prompt)
 		if got != want || s.Always && stats.Drafts == 0 || stats.DraftMethod != "mtp" {
 			t.Errorf("%+v: %q with %d drafts; without %q", s, got, stats.Drafts, want)
@@ -268,7 +270,7 @@ func TestEagleAnswers(t *testing.T) {
 	three := write(small, append(list, ids))
 	const prompt = "Once upon a time there was a fox named Pip."
 	want, _ := answerOf(t, demo, ridge.Options{}, prompt)
-	for method, s := range map[string]ridge.Speculation{"eagle": {Method: "draft_model", Model: one, Tokens: 2, Always: true}, "eagle3": {Method: "eagle3", Model: three, Tokens: 3, Always: true}} {
+	for method, s := range map[string]ridge.Speculation{"eagle": {Method: "draft_model", Model: one, Tokens: 2, Always: true}, "eagle3": {Method: "eagle3", Model: three, Tokens: 8, Branch: 4, Always: true}} {
 		got, stats := answerOf(t, demo, ridge.Options{Speculation: s}, prompt)
 		if got != want || stats.Drafts == 0 || stats.DraftMethod != method {
 			t.Errorf("%+v: %q with %d drafts by %s; without %q", s, got, stats.Drafts, stats.DraftMethod, want)

@@ -109,7 +109,7 @@ func TestEagle(t *testing.T) {
 				t.Fatal(err)
 			}
 			if combine != nil {
-				d.Combine = compiled(t, dev, combine, files, Limits(limits))
+				d.Combine = compiled(t, dev, combine, files, Limits(limits, 0))
 				for i := range int32(draftVocab) {
 					d.Tokens = append(d.Tokens, 2*i)
 				}
@@ -118,7 +118,7 @@ func TestEagle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.Layer = compiled(t, dev, layerGraph, files, Limits(limits))
+			d.Layer = compiled(t, dev, layerGraph, files, Limits(limits, 0))
 			drafter, err := New(d)
 			if err != nil {
 				t.Fatal(err)

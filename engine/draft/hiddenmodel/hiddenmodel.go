@@ -24,19 +24,23 @@ type Model struct {
 	Layer *compile.Program
 	// Tokens are the target's ids of the layer's vocabulary, [Layer.Vocab()]; nil: they are the same.
 	Tokens []int32
+	Branch int          // tokens that are considered after one, of trees; 0 and 1: drafts are chains
 	Vocab  int          // of the target
 	Close  func() error // frees what is behind the programs
 }
 
-// Limits is what the layer's program, and that which combines, must be compiled with: each sequence has pages of its own.
-func Limits(target backend.Limits) backend.Limits {
-	lim := backend.Limits{Tokens: target.Tokens, Seqs: target.Seqs, Logits: target.Seqs, PageSize: target.PageSize, SeqPages: target.SeqPages}
+// Limits is what the layer's program, and that which combines, must be compiled with, for Model.Branch: each sequence has pages of its own.
+func Limits(target backend.Limits, branch int) backend.Limits {
+	lim := backend.Limits{Tokens: target.Tokens, Seqs: target.Seqs, Logits: treeLogits(target, branch), PageSize: target.PageSize, SeqPages: target.SeqPages}
 	lim.Pages = lim.Seqs * lim.SeqPages
 	return lim
 }
 
 // New drafts with a model, whose programs it owns.
 func New(m Model) (draft.Drafter, error) {
+	if err := checkBranch(m.Branch); err != nil {
+		return nil, err
+	}
 	d := &drafter{Model: m, lim: m.Layer.Limits(), owners: draft.NewSlots(m.Layer.Limits().Seqs), row: make([]float32, m.Vocab)}
 	first := []compile.DeviceRows{m.Layer.Input(0)}
 	if m.Combine != nil {
@@ -70,6 +74,7 @@ func New(m Model) (draft.Drafter, error) {
 type drafter struct {
 	Model
 	lim     backend.Limits
+	likely  []candidate          // used again
 	first   []compile.DeviceRows // inputs that the target's hidden states go to
 	slots   []slot
 	owners  draft.Slots
@@ -92,14 +97,20 @@ type slot struct {
 	computed  draft.Computed  // by the target's last step
 	sequence  *draft.Sequence // to draft for; nil: none
 	drafted   []int32
+	tree      tree
 	from      int // row of the step at hand that it goes on from
 }
 
 // Name implements draft.Drafter.
 func (d *drafter) Name() string { return d.Model.Name }
 
-// Seconds implements draft.Drafter: a step for each token. It is 0 before the first.
-func (d *drafter) Seconds(seqs, tokens int) float64 { return d.times.Seconds(seqs, tokens) }
+// Seconds implements draft.Drafter: a step for each token of a chain, or each depth of a tree. It is 0 before the first.
+func (d *drafter) Seconds(seqs, tokens int) float64 {
+	if d.Trees() {
+		tokens = depthOf(tokens)
+	}
+	return d.times.Seconds(seqs, tokens)
+}
 
 // Computed implements draft.FromHidden. Of a sequence of which tokens were taken back, the layer's rows are taken back too.
 func (d *drafter) Computed(all []draft.Computed) {
@@ -154,6 +165,11 @@ func (d *drafter) Propose(seqs []draft.Sequence) error {
 	}
 	if err := d.follow(); err != nil {
 		return fmt.Errorf("%s: %w", d.Model.Name, err)
+	}
+	if d.Trees() && len(d.active) > 0 {
+		if err := d.grow(); err != nil {
+			return fmt.Errorf("%s: %w", d.Model.Name, err)
+		}
 	}
 	for len(d.active) > 0 {
 		began, n := time.Now(), len(d.active)
@@ -292,7 +308,7 @@ func (d *drafter) run(p *compile.Program) error {
 
 // draft computes the batch and drafts a token for each active sequence; those stay active that are to have more.
 func (d *drafter) draft() error {
-	if err := d.run(d.Layer); err != nil || len(d.active) == 0 {
+	if err := d.run(d.Layer); err != nil || len(d.active) == 0 || d.Trees() {
 		return err
 	}
 	vocab := d.Layer.Vocab()

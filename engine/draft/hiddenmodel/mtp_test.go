@@ -307,8 +307,8 @@ func (r *rig) check(tokens []int32, drafted []int32, logits [][]float32, first f
 	}
 }
 
-// newMTP is a random target with the drafter of its MTP layer, on the reference device.
-func newMTP(t *testing.T) (*rig, tensors) {
+// newMTP is a random target with the drafter of its MTP layer, whose drafts are trees with more than one branch, on the reference device.
+func newMTP(t *testing.T, branch int) (*rig, tensors) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(3, 4))
 	files := newTarget(random)
@@ -333,7 +333,7 @@ func newMTP(t *testing.T) (*rig, tensors) {
 	}
 	dev := ref.New()
 	r := newRig(t, dev, g, files)
-	d, err := New(Model{Name: "mtp", Target: []compile.DeviceRows{r.target.Kept(0)}, Layer: compiled(t, dev, layer, files, Limits(limits)), Vocab: vocab, Close: func() error { return nil }})
+	d, err := New(Model{Name: "mtp", Target: []compile.DeviceRows{r.target.Kept(0)}, Layer: compiled(t, dev, layer, files, Limits(limits, branch)), Branch: branch, Vocab: vocab, Close: func() error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func newMTP(t *testing.T) (*rig, tensors) {
 // TestMTP: what an MTP layer drafts is what the formula says, after prompts in chunks, when all, some and none of a draft is accepted, and when a step
 // brings no token.
 func TestMTP(t *testing.T) {
-	r, files := newMTP(t)
+	r, files := newMTP(t, 0)
 	drafts(t, r, func() func(int32, []float64, int) ([]float64, []float64) {
 		return (&formula{files: files, layer: "model.layers.2"}).mtp
 	}, func(p int) []float64 { return r.states[0][p] })

@@ -8,7 +8,7 @@ import (
 // TestPrefix: what is drafted for a sequence whose beginning the target has not computed, since it was in its prefix cache, is as if the layer had
 // computed it, while another sequence has it in its slot, when that has ended, and in the slot that it had; but not for another salt.
 func TestPrefix(t *testing.T) {
-	r, files := newMTP(t)
+	r, files := newMTP(t, 0)
 	first := func(p int) []float64 { return r.states[0][p] }
 	tokens := []int32{3, 14, 15, 9, 26, 5, 35, 8, 30}
 	r.id = 1
@@ -48,7 +48,7 @@ func TestPrefix(t *testing.T) {
 
 // TestPrefixWaits: a sequence has its beginning from another also when nothing was drafted after the step that began it.
 func TestPrefixWaits(t *testing.T) {
-	r, files := newMTP(t)
+	r, files := newMTP(t, 0)
 	tokens := []int32{3, 14, 15, 9, 26, 5, 35, 8, 30}
 	r.id = 1
 	r.step(tokens, 0, 8, 8, tokens)
