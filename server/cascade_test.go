@@ -41,21 +41,6 @@ func startCascade(t *testing.T, s server.Stage) *httptest.Server {
 	return h
 }
 
-// asked posts a body and returns the answer with its headers.
-func asked(t *testing.T, h *httptest.Server, path, body string) (*http.Response, string) {
-	t.Helper()
-	r, err := http.Post(h.URL+path, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	data, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r, string(data)
-}
-
 // TestCascade: with a threshold of 0 the first model answers, with 1 the last, over every API, streamed or not, whatever the client calls them; the answer says which. The
 // answer is what the model alone says, with log-probabilities where they were asked for and nowhere else.
 func TestCascade(t *testing.T) {
@@ -70,16 +55,16 @@ func TestCascade(t *testing.T) {
 			"/api/chat":            `{"model": "large", "messages": [{"role": "user", "content": "Tell me a story"}], "stream": false, "options": {"num_predict": 8}}`,
 			"/api/generate":        `{"model": "large", "prompt": "Tell me a story", "options": {"num_predict": 8}}`,
 		} {
-			r, text := asked(t, h, path, body)
+			r, text := answered(t, h, path, body)
 			if r.StatusCode != http.StatusOK || r.Header.Get("X-Ridge-Model") != who || !strings.Contains(text, `"model":"`+who+`"`) || strings.Contains(text, `"logprobs":{`) {
 				t.Errorf("threshold %g, %s: status %d, answered by %q (%s): %s", threshold, path, r.StatusCode, r.Header.Get("X-Ridge-Model"), r.Header.Get("X-Ridge-Cascade"), text)
 			}
 		}
-		r, text := asked(t, h, "/v1/chat/completions", `{"messages": [{"role": "user", "content": "Tell me a story"}], "max_tokens": 4, "stream": true, "logprobs": true}`)
+		r, text := answered(t, h, "/v1/chat/completions", `{"messages": [{"role": "user", "content": "Tell me a story"}], "max_tokens": 4, "stream": true, "logprobs": true}`)
 		if strings.Count(text, "data: ") < 5 || !strings.HasSuffix(text, "data: [DONE]\n\n") || !strings.Contains(text, `"logprob":`) || r.Header.Get("Content-Type") != "text/event-stream" || r.Header.Get("X-Ridge-Model") != who {
 			t.Errorf("threshold %g: a stream of %s: %s", threshold, r.Header.Get("X-Ridge-Model"), text)
 		}
-		if _, text := asked(t, h, "/v1/completions", `{"prompt": 5, "model": "none"}`); !strings.Contains(text, "model_not_found") && !strings.Contains(text, "prompt") {
+		if _, text := answered(t, h, "/v1/completions", `{"prompt": 5, "model": "none"}`); !strings.Contains(text, "model_not_found") && !strings.Contains(text, "prompt") {
 			t.Errorf("threshold %g: a bad request got %s", threshold, text)
 		}
 		get, err := http.Get(h.URL + "/metrics")
@@ -104,7 +89,7 @@ func TestCascade(t *testing.T) {
 // TestCascadeConsistency: answers beside one say how sure a model is of it, and are not part of the client's.
 func TestCascadeConsistency(t *testing.T) {
 	h := startCascade(t, server.Stage{Name: "small", Threshold: 0, Samples: 3})
-	r, text := asked(t, h, "/v1/completions", `{"prompt": "Once upon a time", "max_tokens": 8, "n": 2, "temperature": 0.5, "seed": 1}`)
+	r, text := answered(t, h, "/v1/completions", `{"prompt": "Once upon a time", "max_tokens": 8, "n": 2, "temperature": 0.5, "seed": 1}`)
 	var a struct {
 		Choices []json.RawMessage
 		Usage   struct {
@@ -136,7 +121,7 @@ func TestCascadePassesRefusals(t *testing.T) {
 	x := server.New(large, server.Options{Cascade: []server.Stage{{Model: small, Threshold: 0}}})
 	h := httptest.NewServer(x)
 	defer func() { h.Close(); x.Close(); small.Close(); large.Close(); r.Close() }()
-	a, text := asked(t, h, "/v1/completions", `{"prompt": "`+strings.Repeat("Once upon a time there was a fox. ", 20)+`", "max_tokens": 4}`)
+	a, text := answered(t, h, "/v1/completions", `{"prompt": "`+strings.Repeat("Once upon a time there was a fox. ", 20)+`", "max_tokens": 4}`)
 	if a.StatusCode != http.StatusOK || a.Header.Get("X-Ridge-Model") != large.Name() || !strings.Contains(a.Header.Get("X-Ridge-Cascade"), "refused with status 400") {
 		t.Errorf("status %d, %v: %s", a.StatusCode, a.Header, text)
 	}

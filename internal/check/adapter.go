@@ -32,6 +32,11 @@ func Adapter(path, base, dir string, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	return adapted(a, base, g, o)
+}
+
+// adapted compares a model with an adapter with a golden.
+func adapted(a *adapter.Adapter, base string, g *golden, o Options) (*Result, error) {
 	b, err := modeldir.Open(base)
 	if err != nil {
 		return nil, err

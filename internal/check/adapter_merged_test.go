@@ -213,8 +213,13 @@ func TestAdaptersEqualMerged(t *testing.T) {
 			if _, err := os.Stat(m.base); err != nil {
 				t.Skip("the base in ../shared is not here")
 			}
-			merged, a := t.TempDir(), t.TempDir()
-			m.write(t, merged, a)
+			merged, own := t.TempDir(), t.TempDir()
+			m.write(t, merged, own)
+			a, err := adapter.Open(own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
 			g, err := readGolden(m.base)
 			if err != nil {
 				t.Fatal(err)
@@ -233,7 +238,7 @@ func TestAdaptersEqualMerged(t *testing.T) {
 			for name, open := range devices {
 				for _, chunk := range []int{0, 7} {
 					dev := open()
-					res, err := adapted(m.base, a, want, Options{Devices: []backend.Device{dev}, Cache: graph.F32, Chunk: chunk})
+					res, err := adapted(a, m.base, want, Options{Devices: []backend.Device{dev}, Cache: graph.F32, Chunk: chunk})
 					dev.Close()
 					if err != nil {
 						t.Fatal(err)
@@ -245,26 +250,6 @@ func TestAdaptersEqualMerged(t *testing.T) {
 			}
 		})
 	}
-}
-
-// adapted compares a model with an adapter with a golden.
-func adapted(base, path string, g *golden, o Options) (*Result, error) {
-	a, err := adapter.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer a.Close()
-	b, err := modeldir.Open(base)
-	if err != nil {
-		return nil, err
-	}
-	defer b.Close()
-	prog, err := withAdapters(b, limits(g), o, []*adapter.Adapter{a})
-	if err != nil {
-		return nil, err
-	}
-	defer prog.Close()
-	return compareProgram(prog, g, o, false, make([]int, len(g.cases)))
 }
 
 // computed is a golden whose logits are what the reference device computes of another model.

@@ -1,12 +1,8 @@
 package recipe
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 	"strings"
-
-	"github.com/ridge-llm/ridge/quant"
 )
 
 // Multiplied is a matrix whose rows are multiplied by numbers, in F32: the first By[0].Rows rows by By[0].Number, and so on. One Factor of
@@ -44,43 +40,19 @@ func (r Multiplied) open(files Tensors) (source, error) {
 	if all := len(r.By) == 1 && rows == 0; !all && rows != s.Rows {
 		return nil, fmt.Errorf("%s is %s, and there are numbers to multiply %d rows by", r.Of, s, rows)
 	}
-	return multiplied{of, r.By}, nil
+	return mapped{of, func(row int) func(float32) float32 {
+		by := r.number(row)
+		return func(v float32) float32 { return by * v }
+	}}, nil
 }
-
-type multiplied struct {
-	of source
-	by []Factor
-}
-
-func (m multiplied) shape() Shape {
-	s := m.of.shape()
-	s.Format = quant.F32
-	return s
-}
-
-func (multiplied) window(int, int) []byte { return nil }
 
 // number is what a row is multiplied by.
-func (m multiplied) number(row int) float32 {
-	for _, f := range m.by {
+func (r Multiplied) number(row int) float32 {
+	for _, f := range r.By {
 		if row < f.Rows || f.Rows == 0 {
 			return f.Number
 		}
 		row -= f.Rows
 	}
 	return 1
-}
-
-func (m multiplied) read(dst []byte, from, to int) {
-	s := m.of.shape()
-	x, row := make([]float32, s.Cols), make([]byte, s.Format.RowBytes(s.Cols))
-	for r := from; r < to; r++ {
-		fill(m.of, row, r, r+1)
-		quant.Decode(s.Format, x, row)
-		by := m.number(r)
-		for _, v := range x {
-			binary.LittleEndian.PutUint32(dst, math.Float32bits(by*v))
-			dst = dst[4:]
-		}
-	}
 }

@@ -11,17 +11,22 @@ import (
 // mapped is a function of each number of a source, row by row, in F32.
 type mapped struct {
 	of source
-	f  func(float32) float32
+	f  func(row int) func(float32) float32
+}
+
+// always is the same function in all rows.
+func always(f func(float32) float32) func(int) func(float32) float32 {
+	return func(int) func(float32) float32 { return f }
 }
 
 func (r PlusOne) open(files Tensors) (source, error) {
 	of, err := r.Of.open(files)
-	return mapped{of, func(v float32) float32 { return 1 + v }}, err
+	return mapped{of, always(func(v float32) float32 { return 1 + v })}, err
 }
 
 func (r NegExp) open(files Tensors) (source, error) {
 	of, err := r.Of.open(files)
-	return mapped{of, func(v float32) float32 { return float32(-math.Exp(float64(v))) }}, err
+	return mapped{of, always(func(v float32) float32 { return float32(-math.Exp(float64(v))) })}, err
 }
 
 func (p mapped) shape() Shape {
@@ -38,8 +43,9 @@ func (p mapped) read(dst []byte, from, to int) {
 	for r := from; r < to; r++ {
 		fill(p.of, row, r, r+1)
 		quant.Decode(s.Format, x, row)
+		f := p.f(r)
 		for _, v := range x {
-			binary.LittleEndian.PutUint32(dst, math.Float32bits(p.f(v)))
+			binary.LittleEndian.PutUint32(dst, math.Float32bits(f(v)))
 			dst = dst[4:]
 		}
 	}
