@@ -55,7 +55,8 @@ type residency struct {
 	prog    compile.Runner
 	queue   *queue // that requests join when their adapters are there
 	clock   clock
-	aging   int64 // ns
+	wake    func() // is called when a load has ended
+	aging   int64  // ns
 	pool    *adapters.Pool
 	pass    adapters.Queue
 	known   map[uint64]*resident // by id, those in slots
@@ -88,9 +89,9 @@ type arrival struct {
 	err   error
 }
 
-func newResidency(prog compile.Runner, q *queue, aging int64) *residency {
+func newResidency(prog compile.Runner, q *queue, aging int64, wake func()) *residency {
 	n := prog.Limits().Adapters
-	x := &residency{prog: prog, queue: q, clock: q.clock, aging: aging, known: map[uint64]*resident{}, loading: make([]int, n)}
+	x := &residency{prog: prog, queue: q, clock: q.clock, wake: wake, aging: aging, known: map[uint64]*resident{}, loading: make([]int, n)}
 	x.pool = adapters.New(n, x.price)
 	return x
 }
@@ -157,8 +158,8 @@ func (x *residency) block(r *request, ready func()) {
 }
 
 // unblock has those requests wait their turn whose adapters are in slots now, and has adapters loaded into slots that are free. It returns the requests
-// that end, with their errors. wake is called when a load has ended.
-func (x *residency) unblock(now int64, wake func()) (failed []*request) {
+// that end, with their errors.
+func (x *residency) unblock(now int64) (failed []*request) {
 	x.freed = false
 	x.arrive()
 	if len(x.blocked) == 0 {
@@ -172,7 +173,7 @@ func (x *residency) unblock(now int64, wake func()) (failed []*request) {
 		case r.err != nil || err != nil:
 			r.err = cmp.Or(r.err, err)
 			failed = append(failed, r)
-		case !ready || !x.take(r, now, wake):
+		case !ready || !x.take(r, now):
 			kept = append(kept, r)
 		default:
 			if r.err == nil {
@@ -243,15 +244,15 @@ func (r *request) loaded() (bool, error) {
 }
 
 // take has a request hold the slots of its adapters, and has those loaded that are new there. It reports whether all are there, or the request ends.
-func (x *residency) take(r *request, now int64, wake func()) bool {
-	if len(r.slots) == 0 && !x.hold(r, now, wake) {
+func (x *residency) take(r *request, now int64) bool {
+	if len(r.slots) == 0 && !x.hold(r, now) {
 		return false
 	}
 	return r.err != nil || !slices.ContainsFunc(r.slots, func(slot int) bool { return x.loading[slot] > 0 })
 }
 
 // hold finds slots for a request.
-func (x *residency) hold(r *request, now int64, wake func()) bool {
+func (x *residency) hold(r *request, now int64) bool {
 	x.ids = x.ids[:0]
 	for _, u := range r.Adapters {
 		x.ids = append(x.ids, u.ID)
@@ -265,7 +266,7 @@ func (x *residency) hold(r *request, now int64, wake func()) bool {
 		x.known[id] = &resident{r.Adapters[i].Adapter, r.numbers[i].Size}
 	}
 	for _, load := range x.loads {
-		if r.err = x.load(load, r.numbers[slices.Index(x.ids, load.ID)].Of, wake); r.err == nil {
+		if r.err = x.load(load, r.numbers[slices.Index(x.ids, load.ID)].Of); r.err == nil {
 			continue
 		}
 		x.pool.Release(r.slots)
@@ -282,7 +283,7 @@ func (x *residency) hold(r *request, now int64, wake func()) bool {
 }
 
 // load has an adapter put into a slot. Until it is there no step uses the slot.
-func (x *residency) load(load adapters.Load, of func(w *graph.Weight) *graph.LowRank, wake func()) error {
+func (x *residency) load(load adapters.Load, of func(w *graph.Weight) *graph.LowRank) error {
 	began := x.clock.sinceStart()
 	x.loading[load.Slot]++
 	x.loaded++
@@ -290,7 +291,7 @@ func (x *residency) load(load adapters.Load, of func(w *graph.Weight) *graph.Low
 		x.arrived.mu.Lock()
 		x.arrived.list = append(x.arrived.list, arrival{load, began, err})
 		x.arrived.mu.Unlock()
-		wake()
+		x.wake()
 	})
 	if err != nil {
 		x.loading[load.Slot]--

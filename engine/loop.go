@@ -65,7 +65,7 @@ func (l *loop) init(prog compile.Runner, o Options, in *inbox, h *history) (err 
 	if l.queue, err = newQueue(settings, &l.pages, l.meter.clock); err != nil {
 		return err
 	}
-	l.resident = newResidency(prog, &l.queue, settings.AgingBound)
+	l.resident = newResidency(prog, &l.queue, settings.AgingBound, in.signal)
 	l.speculation = newSpeculation(o.Speculation, l, settings.MaxBatchedTokens)
 	l.hidden = hiddenStates{prog: prog}
 	l.pool = newSamplerPool(prog)
@@ -141,7 +141,7 @@ func (l *loop) admit() bool {
 	in.published = *l.figures()
 	closed := in.closed
 	in.mu.Unlock()
-	left = append(left, l.resident.unblock(int64(l.meter.sinceStart()), in.signal)...)
+	left = append(left, l.resident.unblock(int64(l.meter.sinceStart()))...)
 	for _, r := range left { // not while in.mu is held: the owner is called
 		if l.queue.byID[r.sched.ID] == r {
 			l.recorder.Left(r.sched.ID)
