@@ -145,9 +145,13 @@ func panelsOf(t quant.Tensor) []uint16 {
 	for first := 0; first < t.Rows; first += vec.PanelColumns {
 		panel := panels[first*t.Cols : (first+vec.PanelColumns)*t.Cols]
 		for i := range vec.PanelColumns {
-			row := t.Data[2*(first+i)*t.Cols : 2*(first+i+1)*t.Cols]
-			for r := range t.Cols {
-				panel[r*vec.PanelColumns+i] = binary.LittleEndian.Uint16(row[2*r:])
+			row, r := t.Data[2*(first+i)*t.Cols:2*(first+i+1)*t.Cols], i
+			for ; len(row) >= 8; row, r = row[8:], r+4*vec.PanelColumns { // four numbers at a time
+				to, x := panel[r:r+3*vec.PanelColumns+1], binary.LittleEndian.Uint64(row)
+				to[0], to[vec.PanelColumns], to[2*vec.PanelColumns], to[3*vec.PanelColumns] = uint16(x), uint16(x>>16), uint16(x>>32), uint16(x>>48)
+			}
+			for ; len(row) > 0; row, r = row[2:], r+vec.PanelColumns {
+				panel[r] = binary.LittleEndian.Uint16(row)
 			}
 		}
 	}

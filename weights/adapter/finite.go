@@ -104,22 +104,23 @@ func copyFinite(dst, src []byte, f quant.Format, copied bool) int {
 		exponent = 0x7c00_7c00_7c00_7c00
 	}
 	high, all := ^most, ^uint64(0)
-	n := len(src) &^ 7
-	if copied {
-		for i := 0; i < n; i += 8 {
-			v := binary.LittleEndian.Uint64(src[i:])
-			binary.LittleEndian.PutUint64(dst[i:], v)
-			all &= v&exponent ^ exponent + most
+	const block = 4 << 10 // stays in the nearest cache between the copy and the look at it
+	for from := 0; from < len(src); from += block {
+		s := src[from:min(from+block, len(src))]
+		if copied {
+			s = dst[from : from+copy(dst[from:], s)]
 		}
-		copy(dst[n:], src[n:])
-	} else {
-		for i := 0; i < n; i += 8 {
-			all &= binary.LittleEndian.Uint64(src[i:])&exponent ^ exponent + most
+		for ; len(s) >= 32; s = s[32:] {
+			all &= (binary.LittleEndian.Uint64(s)&exponent ^ exponent + most) & (binary.LittleEndian.Uint64(s[8:])&exponent ^ exponent + most) &
+				(binary.LittleEndian.Uint64(s[16:])&exponent ^ exponent + most) & (binary.LittleEndian.Uint64(s[24:])&exponent ^ exponent + most)
+		}
+		for ; len(s) > 0; s = s[min(8, len(s)):] {
+			var last [8]byte // what is behind is zeros, which are finite
+			copy(last[:], s)
+			all &= binary.LittleEndian.Uint64(last[:])&exponent ^ exponent + most
 		}
 	}
-	var last [8]byte // what is behind is zeros, which are finite
-	copy(last[:], src[n:])
-	if all &= binary.LittleEndian.Uint64(last[:])&exponent ^ exponent + most; all&high == high {
+	if all&high == high {
 		return -1
 	}
 	for i := 0; i < len(src); i += size {
