@@ -19,6 +19,7 @@ type Config struct {
 	Context int // longest sequence the model was made for
 
 	NormEps float64
+	GateEps float64 // of norms behind gates of state space layers, where it is another; 0: NormEps
 	Act     graph.Fn
 	Tied    bool // the output matrix is the embedding
 

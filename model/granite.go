@@ -23,6 +23,9 @@ func multipliers(f *fields, c *Config) {
 		f.fail("its residual multiplier is %g and its logits are divided by %g; numbers above 0 are supported", residual, logits)
 		return
 	}
+	if residual != 1 { // these norms read no stream
+		c.GateEps = c.NormEps
+	}
 	c.EmbScale, c.NormEps = embedding/residual, c.NormEps/(residual*residual)
 	if logits != 1 {
 		c.LogitScale = 1 / logits

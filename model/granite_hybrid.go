@@ -12,7 +12,11 @@ var graniteHybrid = Arch{
 	HF:   []string{"GraniteMoeHybridForCausalLM"},
 	Read: func(f *fields) *Config {
 		c := llamaLike(f)
-		rotates := f.word("position_embedding_type") == "rope"
+		positions := f.word("position_embedding_type")
+		if positions != "" && positions != "rope" && positions != "nope" {
+			f.fail("field position_embedding_type is %q; rope and nope are supported", positions)
+		}
+		rotates := positions == "rope"
 		if !f.isHF() { // llama.cpp says it by this key, which is true where it is absent, and writes the other for models without positions too
 			rotates = f.sizeOr("", "rope.dimension_count", 0) > 0 && f.flagOr("", "rope.scaling.finetuned", true)
 		}

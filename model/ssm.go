@@ -1,6 +1,8 @@
 package model
 
 import (
+	"cmp"
+
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/weights/recipe"
 )
@@ -51,7 +53,7 @@ func (l layer) mamba2(h *graph.Value) *graph.Value {
 	y := l.b.SSD(l.name("ssm"), l.i, x, dt, o, l.b.Vector(l.name("ssm_a"), heads), l.bias("ssm_dt", heads, true), l.b.Vector(l.name("ssm_d"), heads))
 	y = l.b.ActMul(l.name("ssm_gated"), gate, y, graph.Silu)
 	if l.c.SSMNorm {
-		norm := graph.RMSNorm{Eps: l.c.NormEps, Groups: l.c.NormGroups}
+		norm := graph.RMSNorm{Eps: cmp.Or(l.c.GateEps, l.c.NormEps), Groups: l.c.NormGroups}
 		y = l.b.Emit(l.name("ssm_norm"), norm, []*graph.Value{y}, l.b.Vector(l.name("ssm_norm.weight"), inner))[0]
 	}
 	return l.linear("ssm_out", y, l.c.hidden(), l.c.ProjBias)

@@ -24,6 +24,7 @@ var cannot = map[string]string{
 	"gemma3-scaled":     "its attn scale is",
 	"qwen3moe-ofall":    "its experts is 3 of 7, silu, not renormalised",
 	"qwen3.5-wide":      "its recurrent is [true false true true], and a reader",
+	"qwen3next-dense":   "its recurrent is [true false true true], and a reader",
 	"mamba2-groups":     "its ssm is {{} 8 8 2 16 0.001 0.5}, and a reader", // bounds of its steps
 	"roberta":           "its context is 48, and a reader would take 50",
 }
