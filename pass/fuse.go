@@ -35,6 +35,7 @@ var fusions = []row{
 	{"HeadNormAttention", "RMSNorm of each head of queries and of keys, RoPE, KVWrite, Attention", findHeadNormAttention, false},
 	{"RoPEAttention", "RoPE of queries and of keys, KVWrite, Attention", findRoPEAttention, false},
 	{"RoPEKVWrite", "RoPE of queries and of keys, KVWrite", findRoPEKVWrite, false},
+	{"LatentAttention", "HeadLinear of queries, Attention to a latent cache, HeadLinear of what it makes", findLatentAttention, false},
 	{"AdaptedLinear", "1 to 3 Linears of the same rows, LoRA of their results; of a gate and an up matrix ActMul too", findAdaptedLinear, false},
 	{"GatedLinear", "Linear gate, Linear up of the same rows, ActMul", findGatedLinear, false},
 	{"LinearGroup", "2 or 3 Linears of the same rows", findLinearGroup, false},

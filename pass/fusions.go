@@ -177,6 +177,28 @@ func findRoPEAttention(m *matcher) (found []match) {
 	return found
 }
 
+// findLatentAttention finds attention to a latent cache with its absorbed matrices.
+func findLatentAttention(m *matcher) (found []match) {
+	for _, n := range m.g.Nodes {
+		if _, ok := n.Op.(graph.Attention); !ok || !n.In[1].Cache.Latent {
+			continue
+		}
+		q, y := n.In[0].From, m.only(n.Out[0])
+		if q == nil || y == nil || m.only(n.In[0]) != n {
+			continue
+		}
+		_, isQ := q.Op.(graph.HeadLinear)
+		_, isY := y.Op.(graph.HeadLinear)
+		if !isQ || !isY {
+			continue
+		}
+		if f, ok := m.fused(graph.LatentAttention, []*graph.Node{q, n, y}, y.Out[0]); ok {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
 // findRoPEKVWrite finds KV writes of keys after RoPE, with the RoPE of the queries that attend to them.
 func findRoPEKVWrite(m *matcher) (found []match) {
 	for _, n := range m.g.Nodes {

@@ -25,10 +25,11 @@ type attention struct {
 	heads         int // query heads
 	share         int // of them per key head
 	split         *splitKV
-	tiles         []*attn.Tile  // each worker's
-	partials      []float32     // [partial][query head][partialFloats]
-	partialFloats int           // floats of a partial
-	taken         atomic.Uint64 // step << 32 | tasks taken in it
+	tiles         []*attn.Tile                    // each worker's
+	partials      []float32                       // [partial][query head][partialFloats]
+	partialFloats int                             // floats of a partial
+	taken         atomic.Uint64                   // step << 32 | tasks taken in it
+	skip          func(w *worker, seq int32) bool // sequences that are computed in another way; nil: none
 }
 
 // tileFloats is the size of a worker's tile, in whole cache lines.
@@ -54,6 +55,14 @@ func partialRows(n *graph.Node, lim backend.Limits) int {
 }
 
 func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
+	t, err := newAttention(d, n, a)
+	if err != nil {
+		return nil, err
+	}
+	return t.run, nil
+}
+
+func newAttention(d *Device, n *graph.Node, a backend.Args) (*attention, error) {
 	c, o := n.In[1].Cache, n.Op.(graph.Attention)
 	cache, err := cacheOf(c, a.In[1], a.Limits)
 	if err != nil {
@@ -78,7 +87,7 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		mem = mem[each:]
 	}
 	t.partials = mem
-	return t.run, nil
+	return t, nil
 }
 
 // run takes tasks until none are left, and combines partial results (split-KV). No result depends on which worker takes which task.
@@ -90,7 +99,9 @@ func (t *attention) run(w *worker, b *backend.Batch) {
 		if i >= len(tasks)*kvHeads {
 			break
 		}
-		t.compute(tile, b, &tasks[i/kvHeads], i%kvHeads)
+		if k := &tasks[i/kvHeads]; t.skip == nil || k.split || !t.skip(w, k.seq) {
+			t.compute(tile, b, k, i%kvHeads)
+		}
 	}
 	if len(combines) == 0 {
 		return

@@ -32,6 +32,14 @@ func headLinearScratch(n *graph.Node, lim backend.Limits) int64 {
 }
 
 func bindHeadLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
+	t, err := newHeadLinear(d, n, a)
+	if err != nil {
+		return nil, err
+	}
+	return func(w *worker, b *backend.Batch) { t.run(w, 0, rows(n, b)) }, nil
+}
+
+func newHeadLinear(d *Device, n *graph.Node, a backend.Args) (*headLinear, error) {
 	w := n.Weights[0]
 	t := &headLinear{
 		dev: d, in: floats(a.In[0]), out: floats(a.Out[0]), size: n.In[0].Axis.Size, width: n.Out[0].Axis.Size, rest: n.Op.(graph.HeadLinear).Rest,
@@ -50,13 +58,15 @@ func bindHeadLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		}
 		t.heads = append(t.heads, m)
 	}
-	return func(w *worker, b *backend.Batch) { t.run(w, rows(n, b)) }, nil
+	return t, nil
 }
 
-func (t *headLinear) run(w *worker, rows int) {
+// run computes so many rows from one on.
+func (t *headLinear) run(w *worker, row, rows int) {
 	if rows == 0 {
 		return
 	}
+	in, out := t.in[row*len(t.heads)*t.size:], t.out[row*len(t.heads)*t.width:]
 	mem := t.scratch[w.id*t.scratchFloats:][:t.scratchFloats]
 	x, panel := mem[:rows*t.length], mem[len(mem)-gemm.NR*t.length:]
 	from, to := w.share(len(t.heads)*t.panels, 1)
@@ -64,20 +74,20 @@ func (t *headLinear) run(w *worker, rows int) {
 		h, first := from/t.panels, from%t.panels
 		end := min(first+to-from, t.panels)
 		for r := range rows {
-			head := t.in[(r*len(t.heads)+h)*t.size:][:t.size]
+			head := in[(r*len(t.heads)+h)*t.size:][:t.size]
 			copy(x[r*t.length:], head[:t.length])
 			if first == 0 {
-				copy(t.out[(r*len(t.heads)+h)*t.width+t.outs:][:t.rest], head[t.length:])
+				copy(out[(r*len(t.heads)+h)*t.width+t.outs:][:t.rest], head[t.length:])
 			}
 		}
-		t.multiply(w, h, first*gemm.NR, min(end*gemm.NR, t.outs), x, panel, rows)
+		t.multiply(w, out, h, first*gemm.NR, min(end*gemm.NR, t.outs), x, panel, rows)
 		from += end - first
 	}
 }
 
 // multiply computes outputs [from, to) of a head, whose rows are x.
-func (t *headLinear) multiply(w *worker, h, from, to int, x, panel []float32, rows int) {
-	out, ld, m := t.out[h*t.width:], len(t.heads)*t.width, t.heads[h]
+func (t *headLinear) multiply(w *worker, all []float32, h, from, to int, x, panel []float32, rows int) {
+	out, ld, m := all[h*t.width:], len(t.heads)*t.width, t.heads[h]
 	if !t.packed {
 		w.acts = gemm.FloatActs(x, rows, t.length)
 		w.acts.BatchInvariant = t.dev.deterministic

@@ -93,7 +93,11 @@ func (d *Device) matrixKernel(n *graph.Node) (k kernel) {
 
 // cacheKernel is the kernel of an op on caches of keys and values.
 func (d *Device) cacheKernel(n *graph.Node) (k kernel) {
-	switch n.Op.(type) {
+	switch o := n.Op.(type) {
+	case *graph.Fused:
+		if o.Kind == graph.LatentAttention {
+			k.name, k.bind, k.scratch = "latent attention "+d.tier.String(), bindLatentAttention, d.latentScratch
+		}
 	case graph.KVWrite:
 		k.rowBlocks, k.partition = true, byRows
 		k.name, k.bind, k.scratch = "kvwrite", bindKVWrite, kvWriteScratch

@@ -76,6 +76,7 @@ func Cases() []Case {
 	all = append(all, moeCases()...)
 	all = append(all, recurrentCases()...)
 	all = append(all, fusedCases()...)
+	all = append(all, absorbedCases()...)
 	all = append(all, loraCases()...)
 	all = append(all, latentTreeCases()...)
 	all = append(all, largeHeadCases()...)

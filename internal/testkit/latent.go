@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // latentCases attend to latent caches, whose values are a view of their keys: in the shape of DeepSeek's models, small and odd ones, rows
@@ -66,6 +67,41 @@ func (c latentShape) attend(b *graph.Builder) *graph.Value {
 	}
 	cache = b.LatentWrite(cache, parts...)
 	return b.Attention("y", feed(b, "q", axis("heads", c.heads, c.rank+c.rope)), cache, graph.Attention{Scale: 0.1})
+}
+
+// absorbedCases are latent attention with its absorbed matrices, of so many heads, in steps of prompts, of answers and of both, short and beyond a segment of keys.
+func absorbedCases() []Case {
+	var all []Case
+	for _, c := range []struct {
+		latentShape
+		nope, value int
+		steps       Steps
+	}{
+		{latentShape{4, 32, 16}, 32, 16, Steps{{47, 3, 60}, {1, 40, 2}, {50, 1, 33}}},
+		{latentShape{16, 64, 8}, 48, 40, Steps{{150, 1}, {1, 1}, {33, 65}}},
+		{latentShape{3, 72, 4}, 24, 32, Steps{{290, 2, 40}, {1, 250, 1}, {100, 1, 270}, {1, 1, 1}}},
+		{latentShape{2, 128, 16}, 32, 32, Steps{{800, 1}, {60, 1}}},
+	} {
+		for _, f := range []quant.Format{quant.F32, quant.Q8_0} {
+			if c.nope%f.Block() != 0 || c.rank%f.Block() != 0 {
+				continue
+			}
+			tolerance := 1e-5
+			if f != quant.F32 {
+				tolerance = 1e-3 // they may be multiplied as F16
+			}
+			name := fmt.Sprintf("LatentAttention/%s/%d,%d/%s", c.latentShape, c.nope, c.value, f)
+			all = append(all, Case{Name: name, Op: "LatentAttention", Fuse: []graph.Kind{graph.LatentAttention}, Steps: c.steps, Tolerance: tolerance, Graph: func(b *graph.Builder) *graph.Value {
+				latent, heads := axis("latent", 1, c.rank), axis("heads", c.heads, 1)
+				cache := b.LatentCache("kv", 0, axis("latent", 1, c.rank+c.rope), latent)
+				cache = b.LatentWrite(cache, feed(b, "latent", latent), feed(b, "rope", axis("rope", 1, c.rope)))
+				q := b.HeadLinear("ql", feed(b, "q", axis("heads", c.heads, c.nope+c.rope)), b.Stack("k/"+f.String(), heads, latent, axis("nope", 1, c.nope)), c.rope)
+				y := b.Attention("attn", q, cache, graph.Attention{Scale: 0.1})
+				return b.HeadLinear("y", y, b.Stack("v/"+f.String(), heads, axis("value", 1, c.value), latent), 0)
+			}})
+		}
+	}
+	return all
 }
 
 // sparseShape is an indexer that chooses topK keys, with so many heads of so many numbers.
