@@ -50,6 +50,7 @@ type speculation struct {
 	offered   []draft.Sequence  // to drafters beside
 	mains     []draft.Candidate // used again
 	lent      []kv.Seq          // room in the cache for them, where the drafter computes there
+	spare     kv.Pages          // that are left for drafts
 	chooser   sample.Sampler
 	computed  []draft.Computed // by a step
 	quiet     int              // steps since one had a draft
@@ -118,6 +119,7 @@ func (s *speculation) propose(ahead bool) {
 	s.proposeForced()
 	s.askBesides()
 	s.choose()
+	s.spare = s.sparePages()
 	defer s.fitOffers()
 	if len(s.sequences) == 0 {
 		if !ahead && len(p.forced) == 0 {
@@ -136,7 +138,6 @@ func (s *speculation) propose(ahead bool) {
 		return
 	}
 	p.silent++
-	spare := s.sparePages()
 	for i := range s.sequences {
 		q := &s.sequences[i]
 		r := s.queue.byID[q.ID]
@@ -144,11 +145,11 @@ func (s *speculation) propose(ahead bool) {
 			r.silent, p.silent = 0, 0
 		}
 		r.draft, r.draftedBy = q.Draft, byMain
-		s.fit(r, &spare, q.Max)
+		s.fit(r, &s.spare, q.Max)
 	}
 }
 
-// choose makes sequences of the candidates for which drafts are worth it.
+// choose makes sequences of the candidates for which drafts are worth it, of no more tokens than there are pages that nothing else of the step needs.
 func (s *speculation) choose() {
 	p := &s.plan
 	s.sequences = s.sequences[:0]
@@ -158,11 +159,14 @@ func (s *speculation) choose() {
 	p.launched(s.planDrafts(false))
 	p.forget()
 	s.forgetOffers()
+	s.spare = s.sparePages()
 	for i, r := range p.requests {
 		if r.choose == nil {
 			r.choose = func(logits []float32, drafted []int32) int32 { return s.token(r, logits, drafted) }
 		}
-		if n := p.candidates[i].Tokens; n > 0 && !p.candidates[i].Free {
+		c := &p.candidates[i]
+		c.Tokens = s.reserve(r, &s.spare, c.Tokens)
+		if n := c.Tokens; n > 0 && !c.Free {
 			s.sequences = append(s.sequences, draft.Sequence{ID: r.sched.ID, Salt: r.Salt, Tokens: r.tokens, Max: n, Choose: r.choose})
 		}
 	}
@@ -173,19 +177,11 @@ func (s *speculation) fitOffers() {
 	if len(s.besides) == 0 || s.Drafter == nil {
 		return
 	}
-	spare := s.sparePages()
-	for i := range s.sequences {
-		r := s.queue.byID[s.sequences[i].ID]
-		more, before := s.pages.Need(&r.seq, r.sched.Target-r.sched.Computed+len(r.draft.Tokens)), s.pages.Need(&r.seq, r.sched.Target-r.sched.Computed)
-		for g := range s.pages.recurrent {
-			spare[g] -= more[g] - before[g]
-		}
-	}
 	for i, r := range s.plan.requests {
 		if c := &s.plan.candidates[i]; c.Free && c.Tokens > 0 {
 			r.draft, r.draftedBy = draft.Draft{Tokens: r.offer.tokens[:min(c.Tokens, len(r.offer.tokens))]}, r.offer.by
 			r.silent, s.plan.silent = 0, 0
-			s.fit(r, &spare, c.Tokens)
+			s.fit(r, &s.spare, c.Tokens)
 		}
 	}
 }

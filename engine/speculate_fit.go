@@ -45,9 +45,14 @@ func (s *speculation) fit(r *request, spare *kv.Pages, most int) {
 		d.Cut(n)
 	}
 	r.cutByGrammar()
+	d.Cut(s.reserve(r, spare, len(d.Tokens)))
+}
+
+// reserve takes pages for a draft of n tokens of a request out of spare, or for fewer where there are too few pages. It returns for how many.
+func (s *speculation) reserve(r *request, spare *kv.Pages, n int) int {
 	chunk := r.sched.Target - r.sched.Computed
 	before := s.pages.Need(&r.seq, chunk)
-	for n := len(d.Tokens); n > 0; n = len(d.Tokens) {
+	for ; n > 0; n /= 2 {
 		more := s.pages.Need(&r.seq, chunk+n)
 		for g := range s.pages.recurrent {
 			if more[g] -= before[g]; s.pages.hasStates() {
@@ -58,10 +63,10 @@ func (s *speculation) fit(r *request, spare *kv.Pages, most int) {
 			for g := range more {
 				spare[g] -= more[g]
 			}
-			return
+			return n
 		}
-		d.Cut(n / 2)
 	}
+	return 0
 }
 
 // cutByGrammar cuts a draft where the grammar does not allow what it says. Of a tree, the first branch is what is looked at.
