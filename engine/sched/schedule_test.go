@@ -161,6 +161,22 @@ func TestPlans(t *testing.T) {
 		{"by prefix, but first those that have waited too long", func(o *Options) { o.Policy, o.AgingBound = LongestPrefix, 50 },
 			nil, []*Request{{Target: 10, Arrived: 60}, {Target: 11, Arrived: 40}, {Target: 12, Arrived: 90, Cached: 16}},
 			[]wantChunk{{nil, 11, true, true}, {nil, 12, true, true}, {nil, 10, true, true}}, nil},
+		{"held back until enough wait", func(o *Options) { o.WaitingServedRatio, o.MaxHeldSteps = 2, 9 },
+			[]*Request{a}, []*Request{prompt(10)},
+			[]wantChunk{{a, 1, true, false}}, nil},
+		{"stuck prompts: the newest goes", func(o *Options) { o.Pages = 6 },
+			[]*Request{middle, other}, nil,
+			[]wantChunk{{middle, 1, false, false}}, []*Request{other}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, test.run)
+	}
+}
+
+// TestPlansInTime: prompts get what leaves answers their time.
+func TestPlansInTime(t *testing.T) {
+	a, long, other, next := &Request{Computed: 20, Target: 21}, &Request{Computed: 64, Target: 500}, &Request{Computed: 32, Target: 90}, &Request{Target: 40}
+	for _, test := range []scheduleTest{
 		{"a chunk that ends in time", func(o *Options) {
 			o.Price, o.TargetITL = func(s Shape) float64 { return float64(s.Tokens) }, 50
 		},
@@ -184,7 +200,7 @@ func TestPlans(t *testing.T) {
 			o.Price, o.ITLRatio = func(s Shape) float64 { return float64(20 + s.Tokens) }, 3
 			o.Usual = o.Price
 		},
-			[]*Request{a, reading(64, 700)}, []*Request{next},
+			[]*Request{a, {Computed: 64, Target: 700}}, []*Request{next},
 			[]wantChunk{{a, 1, true, false}, {nil, 16, false, false}, {next, 16, false, true}}, nil},
 		{"no price yet", func(o *Options) {
 			o.Price, o.ITLRatio = func(s Shape) float64 { return 0 }, 3
@@ -192,14 +208,7 @@ func TestPlans(t *testing.T) {
 		},
 			[]*Request{a, long}, nil,
 			[]wantChunk{{a, 1, true, false}, {long, 112, false, false}}, nil},
-		{"held back until enough wait", func(o *Options) { o.WaitingServedRatio, o.MaxHeldSteps = 2, 9 },
-			[]*Request{a}, []*Request{prompt(10)},
-			[]wantChunk{{a, 1, true, false}}, nil},
-		{"stuck prompts: the newest goes", func(o *Options) { o.Pages = 6 },
-			[]*Request{middle, other}, nil,
-			[]wantChunk{{middle, 1, false, false}}, []*Request{other}},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, test.run)
 	}
 }
