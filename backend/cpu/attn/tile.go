@@ -71,10 +71,10 @@ func (k *kernels) stride(valueSize int) int {
 // TileFloats is the memory that NewTile needs.
 func TileFloats(tier gemm.Tier, rows, keySize, valueSize int) int {
 	stride := kernelsOf(tier).stride(valueSize)
-	return rows*(keySize+2*stride+keyTile+11) + keyTile*(keySize+stride) + 2*keySize + 16
+	return rows*(keySize+2*stride+keyTile+11) + keyTile*(keySize+stride) + keySize + 16
 }
 
-// NewTile lays a tile of up to so many rows out in mem, which holds TileFloats.
+// NewTile lays a tile of up to so many rows out in mem, which holds TileFloats and whose contents need not last from one use to the next.
 func NewTile(tier gemm.Tier, mem []float32, rows, keySize, valueSize int) *Tile {
 	t := &Tile{k: kernelsOf(tier), vec: vec.For(tier), keySize: keySize, valueSize: valueSize}
 	t.stride = t.k.stride(valueSize)
@@ -97,7 +97,7 @@ func NewTile(tier gemm.Tier, mem []float32, rows, keySize, valueSize int) *Tile 
 	ints := func() []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(take(rows)))), rows) }
 	t.low, t.high, t.base, t.qBias = ints(), ints(), ints(), ints()
 	t.tree = make([]uint64, rows)
-	t.ones, t.row = take(keySize), take(keySize)
+	t.row, t.ones = take(keySize), make([]float32, keySize) // the ones not in mem, which others write to between the steps
 	for i := range t.ones {
 		t.ones[i] = 1
 	}
