@@ -25,6 +25,8 @@ func streamKernel(op graph.Op) (string, bind) {
 		return "scale columns", simple(bindScaleColumns)
 	case graph.GaussianTopK:
 		return "gaussian top-k", simple(bindGaussianTopK)
+	case graph.RoundRows:
+		return "round rows", simple(bindRoundRows)
 	case graph.RowSums:
 		return "row sums", simple(bindRowSums)
 	}

@@ -28,6 +28,8 @@ func leftOut(g *graph.Graph) string {
 			if op.To == graph.Q8 {
 				return "rows in Q8 are for devices whose Info says so, CPUs"
 			}
+		case graph.RoundRows:
+			return "rows that are rounded and stay floats are for devices that multiply bytes in floats, CPUs"
 		case graph.Linear:
 			if eightBit(n.In[0].Type) && op.To == graph.F32 {
 				return "rows are rounded to eight bits only where activations are in BF16"

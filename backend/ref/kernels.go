@@ -40,6 +40,7 @@ var runs = map[string]run{
 	graph.Columns{}.Name():         columns,
 	graph.ScaleColumns{}.Name():    scaleColumns,
 	graph.GaussianTopK{}.Name():    gaussianTopK,
+	graph.RoundRows{}.Name():       roundRows,
 	graph.CausalConv{}.Name():      causalConv,
 	graph.GatedDelta{}.Name():      gatedDelta,
 	graph.KimiDelta{}.Name():       kimiDelta,

@@ -42,6 +42,11 @@ func streamCases() []Case {
 		add("ScaleColumns", "ScaleColumns/one", func(b *graph.Builder) *graph.Value {
 			return b.ScaleColumns("y", feed(b, "x", hidden), b.Vector("by", axis("one", 1, 1)))
 		})
+		for _, threshold := range []float64{0, 0.8} {
+			add("RoundRows", fmt.Sprintf("RoundRows/%g", threshold), func(b *graph.Builder) *graph.Value {
+				return b.Emit("y", graph.RoundRows{Threshold: threshold}, []*graph.Value{feed(b, "x", hidden)})[0]
+			})
+		}
 		add("RowSums", "RowSums", func(b *graph.Builder) *graph.Value {
 			return b.Emit("y", graph.RowSums{}, []*graph.Value{feed(b, "x", hidden)})[0]
 		})
