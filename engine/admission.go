@@ -31,11 +31,12 @@ func (a *admission) submit(ctx context.Context, r Request, siblings []Request) e
 		return err
 	}
 	for _, s := range siblings {
-		s.Prompt, s.Embeddings, s.Salt, s.Priority, s.Adapters = r.Prompt, r.Embeddings, r.Salt, r.Priority, r.Adapters
+		s.Prompt, s.Embeddings, s.Salt, s.Priority, s.Adapters, s.PromptLogprobs = r.Prompt, r.Embeddings, r.Salt, r.Priority, r.Adapters, nil
 		p, err := a.prepare(ctx, s)
 		if err != nil {
 			return err
 		}
+		p.whole = q.whole // what it begins with is not in the cache
 		q.siblings = append(q.siblings, p)
 	}
 	in := a.inbox
@@ -57,11 +58,13 @@ func (a *admission) prepare(ctx context.Context, r Request) (*request, error) {
 		return nil, invalid("the model is an encoder: it makes embeddings of texts and generates none; ask for embeddings, or load a model that generates")
 	case len(r.Prompt) == 0:
 		return nil, invalid("the prompt is empty; it must have at least one token")
-	case r.MaxTokens < 1 && r.Hidden == nil:
+	case r.PromptLogprobs != nil && (r.Hidden != nil || r.Embeddings != nil):
+		return nil, invalid("log-probabilities of the prompt are asked for, and the request is for embeddings or its prompt is embeddings, not token ids")
+	case r.MaxTokens < 1 && r.Hidden == nil && (r.PromptLogprobs == nil || r.MaxTokens < 0):
 		return nil, invalid("max_tokens is %d; it must be 1 or more", r.MaxTokens)
-	case r.Hidden != nil && len(r.Prompt) > room:
+	case !answers(&r) && len(r.Prompt) > room:
 		return nil, tooLong("the text has %d tokens and the context is %d; shorten the text or load the model with a larger context", len(r.Prompt), room)
-	case r.Hidden == nil && len(r.Prompt) >= room:
+	case answers(&r) && len(r.Prompt) >= room:
 		return nil, tooLong("the prompt has %d tokens and the context is %d, which must hold at least one token more; shorten the prompt or load the model with a larger context", len(r.Prompt), room)
 	}
 	if err := checkHidden(&r, a.prog.HiddenWidth()); err != nil {
@@ -93,7 +96,7 @@ func (a *admission) prepare(ctx context.Context, r Request) (*request, error) {
 	q.sched.Target = len(r.Prompt)
 	q.sched.Limit = min(len(r.Prompt)+r.MaxTokens, room)
 	q.sched.Priority = r.Priority
-	q.whole = r.Hidden != nil && a.prog.HiddenOfAll() || r.Embeddings != nil
+	q.whole = r.Hidden != nil && a.prog.HiddenOfAll() || r.Embeddings != nil || r.PromptLogprobs != nil
 	now := a.clock.now()
 	q.ledger = account.Open(now)
 	q.sched.Arrived = int64(now.Sub(a.clock.started))

@@ -36,6 +36,7 @@ func (f *InFlight) fill(p *pages, current *InFlight) {
 			}
 		}
 		last := len(b.Tokens) - 1
+		f.fillPromptRows(a, len(b.Tokens)-a.tokens)
 		a.fillDraft(b, trees, pairs)
 		p.fillTables(b, r, a.tokens+a.drafted)
 		if a.row, a.rows = len(b.LogitsIndices), 0; end == r.known() {

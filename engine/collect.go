@@ -15,6 +15,7 @@ func (l *loop) collect(f, next *InFlight, began time.Time) error {
 	}
 	l.meter.deviceDone(f)
 	l.meter.charge(f, began)
+	l.takePrompts(f)
 	l.branch(f)
 	f.outputs = slices.DeleteFunc(f.outputs, output.void)
 	l.pool.take(f, l.meter.long)
@@ -24,6 +25,7 @@ func (l *loop) collect(f, next *InFlight, began time.Time) error {
 	l.speculation.computedBy(f, next)
 	l.isolated.wentWell(f)
 	l.embed(f)
+	l.endPrompts(f)
 	took := l.meter.stepDone(f, began)
 	l.recorder.Stepped(took)
 	return nil

@@ -15,6 +15,7 @@ type InFlight struct {
 	requests []advance // in the order of the batch's sequences
 	batch    backend.Batch
 	outputs  []output          // of the requests that are to get tokens, then of siblings that are to join them
+	prompts  []promptRow       // of the logits, that predict tokens of prompts
 	samples  []sampling.Sample // that a device is asked for
 	results  []sampling.Result // one for each of samples
 	deferred bool              // it is sampled from only when the previous step has been collected
@@ -71,7 +72,7 @@ func (b *buffers) other(current *InFlight) *InFlight {
 		f = &b[1]
 	}
 	f.requests, f.outputs, f.samples, f.deferred = f.requests[:0], f.outputs[:0], f.samples[:0], false
-	f.drafts = Step{}
+	f.prompts, f.drafts = f.prompts[:0], Step{}
 	return f
 }
 
@@ -79,7 +80,7 @@ func (b *buffers) other(current *InFlight) *InFlight {
 func (f *InFlight) expect(most int) {
 	for i := range f.requests {
 		a := &f.requests[i]
-		if a.rows > 0 && a.request.Hidden == nil {
+		if a.rows > 0 && a.request.answers() {
 			f.outputs = append(f.outputs, output{request: a.request, position: a.request.known(), row: a.row, rows: a.rows, assumed: 1, first: -1, last: -1})
 			a.request.pending++
 		}

@@ -39,7 +39,7 @@ func (l *loop) launch(current *InFlight) (f *InFlight, err error) {
 	if err := run(&f.batch); err != nil {
 		return f, err
 	}
-	f.expect(l.prog.Limits().Logits)
+	f.expect(l.prog.Limits().Logits - len(f.prompts))
 	if f.deferred = current != nil && f.waitsForHost(); f.deferred {
 		return f, nil
 	}
@@ -57,6 +57,7 @@ func catch(err *error) {
 // another of the same schedule found more in the cache than was assumed, waits for the next step.
 func (l *loop) reserve(f *InFlight) error {
 	l.pages.copies = l.pages.copies[:0]
+	spare := l.sparePromptRows()
 	if err := l.pages.preempt(&l.queue); err != nil {
 		return err
 	}
@@ -81,6 +82,7 @@ func (l *loop) reserve(f *InFlight) error {
 		if parts := l.pages.Parts(&r.seq); parts > from && parts < from+n {
 			n = parts - from // the state there serves all that begin alike
 		}
+		n = r.fitPromptRows(from, n, &spare)
 		if from+n < r.known() {
 			r.draft.Cut(0)
 		}

@@ -170,7 +170,7 @@ func (l *loop) end(r *request, reason sample.Reason, err error) {
 		l.meter.stats.ended(r.output)
 	}
 	r.forget()
-	r.finish(Final{Reason: reason, Err: err, Cached: r.cached, Stranded: r.stranded, Output: r.output, Drafted: r.drafted, Accepted: r.accepted, Account: r.ledger.Close(l.meter.now())})
+	r.finish(Final{Reason: reason, Err: err, End: r.end, Cached: r.cached, Stranded: r.stranded, Output: r.output, Drafted: r.drafted, Accepted: r.accepted, Account: r.ledger.Close(l.meter.now())})
 	for _, s := range r.siblings { // the prompt was not computed, and will not be
 		s.finish(Final{Err: cmp.Or(err, ErrClosed)})
 	}

@@ -53,6 +53,10 @@ func (s *several) choice(_ *InFlight, o *output, i, _ int) (sample.Choice, error
 	return sample.Choice{Token: int32(3 + (int(o.request.Prompt[0])*31+p*p*7+p)%90)}, nil
 }
 
+func (s *several) promptChoice(*InFlight, *promptRow, int) (sample.Choice, error) {
+	return sample.Choice{}, nil
+}
+
 // outputs is a Recorder that keeps what the steps brought each request.
 type outputs struct {
 	unrecorded

@@ -99,7 +99,7 @@ func (q *queue) startOver() {
 	var all sched.Schedule
 	for _, r := range q.state.Running() {
 		x := q.byID[r.ID]
-		x.pending, x.draft, x.waits = 0, draft.Draft{}, false
+		x.pending, x.draft, x.waits, x.asked = 0, draft.Draft{}, false, x.scored
 		q.pages.release(x)
 		r.Target = len(x.tokens)
 		all.Preempt = append(all.Preempt, sched.Preemption{Request: r})

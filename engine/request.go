@@ -33,6 +33,9 @@ type Request struct {
 	// Hidden, when set, makes this a request for hidden states in place of an answer, and Emit is not called: it gets the
 	// rows of the prompt's tokens from position from on, [n, width]; see embed.go.
 	Hidden func(from int, rows []float32)
+	// PromptLogprobs, when set, gets the log-probability of each token of the prompt but the first, in the order of their positions, with as many of the
+	// likeliest tokens as Params.TopLogprobs says; see prompt_logprobs.go. MaxTokens may be 0 then. A sibling has none.
+	PromptLogprobs func(position int, c sample.Choice)
 	// Second is where the second of two texts begins in the prompt, for encoders that tell them apart; 0: there is one.
 	Second int
 	// Forced, if not nil, is the answer: one StepOutput comes with each step, and nothing is sampled. For replay.
@@ -52,11 +55,12 @@ type Request struct {
 type Final struct {
 	Reason   sample.Reason // stop or length; empty when Err is set
 	Err      error
-	Cached   int // tokens of the prompt that were found in the cache
-	Stranded int // tokens of the prompt after those that it had, but not the state or the window to go on from them
-	Output   int // tokens emitted
-	Drafted  int // tokens of its drafts
-	Accepted int // of them, those that were accepted
+	End      *sample.Choice // the token of Request.Ends that ended it, if one did
+	Cached   int            // tokens of the prompt that were found in the cache
+	Stranded int            // tokens of the prompt after those that it had, but not the state or the window to go on from them
+	Output   int            // tokens emitted
+	Drafted  int            // tokens of its drafts
+	Accepted int            // of them, those that were accepted
 	Account  account.Account
 }
 
@@ -77,9 +81,12 @@ type request struct {
 	acts       []int   // from which position on each of them acts
 	salt       kv.Salt // of its pages
 	tokens     []int32 // prompt and answer so far
+	asked      int     // rows of the prompt whose logits have been asked for, for PromptLogprobs: those of its first tokens
+	scored     int     // of them, those that have been handed over
 	pending    int     // tokens in flight: steps that are launched sample them after those in tokens
 	future     int     // index of the first of them among the samples of the last of those steps
 	ended      bool
+	end        *sample.Choice                                // see Final.End
 	stranded   int                                           // tokens of the prompt beyond those that the cache had without a state or a window to go on from
 	cached     int                                           // tokens of the prompt that were found in the cache
 	output     int                                           // tokens emitted
@@ -109,6 +116,9 @@ func (r *request) finish(f Final) {
 func (r *request) take(c sample.Choice) sample.Reason {
 	r.sampling.Observe(c.Token)
 	if slices.Contains(r.Ends, c.Token) {
+		end := c // not c itself: every token would be allocated
+		end.Top = slices.Clone(c.Top)
+		r.end = &end
 		return sample.ReasonStop
 	}
 	r.tokens = append(r.tokens, c.Token)

@@ -23,6 +23,8 @@ type sampler interface {
 	// likely is a token that the model has after row i of an output that was waited for, before choice is asked for that row: the likeliest, or the one that is
 	// sampled in any case.
 	likely(f *InFlight, o *output, i int) int32
+	// promptChoice is the log-probability of the token that a row predicts, likewise.
+	promptChoice(f *InFlight, p *promptRow, thread int) (sample.Choice, error)
 	// work is how much choice computes for an output, in logits.
 	work() int
 	// drain waits for the steps in flight and drops their results.
@@ -78,6 +80,12 @@ func (s *deviceSampler) sample(f *InFlight) error {
 		}
 	}
 	f.deferred = false
+	for i := range f.prompts {
+		if p := &f.prompts[i]; !p.request.ended {
+			p.first = len(f.samples)
+			p.describe(f.nextSample())
+		}
+	}
 	for len(f.results) < len(f.samples) {
 		f.results = append(f.results, sampling.Result{})
 	}
@@ -144,6 +152,7 @@ type hostSampler struct {
 	prog     compile.Runner
 	samplers []sample.Sampler // of each thread
 	buffer   []float32        // [Limits.Logits, vocab], if rows have to be copied from the device
+	rows     []float32        // of the step that was waited for, [rows, vocab]
 	copies   [][]float32      // of rows that several outputs sample from; sampling writes over them
 }
 
@@ -162,12 +171,13 @@ func (s *hostSampler) sample(f *InFlight) error {
 }
 
 func (s *hostSampler) wait(f *InFlight, now func() time.Time) error {
-	if len(f.outputs) > 0 {
+	if len(f.outputs)+len(f.prompts) > 0 {
 		vocab := s.prog.Vocab()
 		rows, err := s.prog.Rows(s.buffer, len(f.batch.LogitsIndices))
 		if err != nil {
 			return err
 		}
+		s.rows = rows
 		copied := 0
 		for i := range f.outputs {
 			o := &f.outputs[i]

@@ -18,8 +18,10 @@ const worthSharing = 1 << 15
 type samplerPool struct {
 	sampler sampler
 	step    *InFlight
-	next    atomic.Int32         // the first of its outputs that no thread has begun
-	work    func(thread int)     // takes outputs until there are none left
+	prompts bool                 // its prompts' rows are taken, not its outputs
+	n       int                  // of them
+	next    atomic.Int32         // the first of them that no thread has begun
+	work    func(thread int)     // takes them until there are none left
 	lender  backend.ThreadLender // nil: the pool has threads of its own
 	start   []chan struct{}      // of each of those, beside the engine's own, thread 0
 	busy    sync.WaitGroup
@@ -35,8 +37,12 @@ func newSamplerPool(prog compile.Runner) *samplerPool {
 	}
 	p.sampler = newSampler(prog, threads)
 	p.work = func(thread int) {
-		for i := int(p.next.Add(1)) - 1; i < len(p.step.outputs); i = int(p.next.Add(1)) - 1 {
-			p.step.outputs[i].take(p.sampler, p.step, thread)
+		for i := int(p.next.Add(1)) - 1; i < p.n; i = int(p.next.Add(1)) - 1 {
+			if p.prompts {
+				p.step.prompts[i].take(p.sampler, p.step, thread)
+			} else {
+				p.step.outputs[i].take(p.sampler, p.step, thread)
+			}
 		}
 		if thread > 0 && p.yield {
 			runtime.Gosched()
@@ -59,10 +65,15 @@ func newSamplerPool(prog compile.Runner) *samplerPool {
 }
 
 // take takes the outputs of a step, which may have been a long one, and returns when all are done.
-func (p *samplerPool) take(f *InFlight, long bool) {
-	p.step, p.yield = f, long && p.lender != nil
+func (p *samplerPool) take(f *InFlight, long bool) { p.share(f, false, len(f.outputs), long) }
+
+// takePrompts finds the log-probabilities of the step's prompts.
+func (p *samplerPool) takePrompts(f *InFlight, long bool) { p.share(f, true, len(f.prompts), long) }
+
+// share divides so many outputs, or rows of prompts, among the threads.
+func (p *samplerPool) share(f *InFlight, prompts bool, n int, long bool) {
+	p.step, p.prompts, p.n, p.yield = f, prompts, n, long && p.lender != nil
 	p.next.Store(0)
-	n := len(f.outputs)
 	switch {
 	case n < 2 || n*p.sampler.work() < worthSharing:
 		p.work(0)

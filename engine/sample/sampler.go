@@ -51,6 +51,22 @@ func (s *Sampler) Sample(logits []float32, st *State, mask []uint32) (Choice, er
 	return choice, nil
 }
 
+// Score is the log-probability of a token in a row of logits, [vocab], and those of the n likeliest, as Sample reports them. The row stays as it is.
+func (s *Sampler) Score(logits []float32, token int32, n int) (Choice, error) {
+	best, top := argmax(logits)
+	if best < 0 {
+		return Choice{}, errNothingLeft
+	}
+	if math.IsInf(float64(top), 1) {
+		return Choice{}, infinite(int32(best))
+	}
+	choice := Choice{Token: token}
+	if s.report(&choice, logits, n); choice.Logprob != choice.Logprob { // NaN logits count as −Inf
+		choice.Logprob = float32(math.Inf(-1))
+	}
+	return choice, nil
+}
+
 // draw filters the row and chooses by u in [0, 1): the token at which the tokens' weights, summed from the likeliest
 // down, reach the part u of all that are left. So a small change of the logits seldom changes the choice.
 func (s *Sampler) draw(logits []float32, top float32, p *Params, u float64) int32 {

@@ -100,6 +100,7 @@ type Admitted struct {
 	Salt      uint64        `json:"salt,omitempty"`
 	Hidden    bool          `json:"hidden,omitempty"`   // it wants hidden states
 	Embedded  bool          `json:"embedded,omitempty"` // its prompt is embeddings, which are not recorded
+	Scored    bool          `json:"scored,omitempty"`   // it wants the log-probabilities of its prompt
 	// Constrained says that a grammar keeps the answer inside a language.
 	Constrained bool `json:"constrained,omitempty"`
 	// Parent is the request whose sibling this one is, if it is one's.
@@ -212,7 +213,7 @@ func (w *Writer) note(err error) {
 // Admitted implements engine.Recorder.
 func (w *Writer) Admitted(id, parent int64, at time.Duration, r *engine.Request) {
 	a := &Admitted{
-		ID: id, At: at, Prompt: r.Prompt, MaxTokens: r.MaxTokens, Priority: r.Priority, Salt: r.Salt, Hidden: r.Hidden != nil, Embedded: r.Embeddings != nil,
+		ID: id, At: at, Prompt: r.Prompt, MaxTokens: r.MaxTokens, Priority: r.Priority, Salt: r.Salt, Hidden: r.Hidden != nil, Embedded: r.Embeddings != nil, Scored: r.PromptLogprobs != nil,
 		Constrained: r.Grammar != nil || r.Constrained,
 	}
 	if parent != engine.NoParent {

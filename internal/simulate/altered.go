@@ -40,7 +40,7 @@ func (r *Recording) Run(s Settings, cost func(*graph.Step) float64, name string)
 	s.Engine.Speculation = r.speculation()
 	return serve(Options{Trace: tr, Limits: s.Limits, Engine: s.Engine, RunsAhead: r.RunsAhead, Cost: cost, Name: name}, r.Vocab, func(i int) engine.Request {
 		q := r.requests[r.order[i]]
-		return engine.Request{Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Forced: q.whole(), Constrained: q.Constrained, ForcedDrafts: q.drafts, ForcedWaits: q.waits}
+		return q.request(engine.Request{Forced: q.whole()})
 	})
 }
 

@@ -137,11 +137,17 @@ func (q *recorded) forced() engine.Request {
 	if outputs == nil {
 		outputs = []engine.StepOutput{}
 	}
-	return engine.Request{
-		Prompt: q.Prompt, MaxTokens: q.MaxTokens, Priority: q.Priority, Salt: q.Salt, Params: greedy(), Forced: outputs, Constrained: q.Constrained, ForcedDrafts: q.drafts, ForcedWaits: q.waits,
-		Emit: func(sample.Choice) bool { return false },
-		Done: func(engine.Final) {},
+	return q.request(engine.Request{Forced: outputs, Emit: func(sample.Choice) bool { return false }, Done: func(engine.Final) {}})
+}
+
+// request is r with what was recorded of the request, its outputs apart.
+func (q *recorded) request(r engine.Request) engine.Request {
+	r.Prompt, r.MaxTokens, r.Priority, r.Salt, r.Params, r.Constrained = q.Prompt, q.MaxTokens, q.Priority, q.Salt, greedy(), q.Constrained
+	r.ForcedDrafts, r.ForcedWaits = q.drafts, q.waits
+	if q.Scored {
+		r.PromptLogprobs = func(int, sample.Choice) {}
 	}
+	return r
 }
 
 // differ notes the first difference, and ends the replay.
