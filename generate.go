@@ -16,7 +16,10 @@ import (
 
 // Piece is a part of an answer as it is made.
 type Piece struct {
-	Text   string   // whole characters; empty while one is incomplete or text may yet become a stop string
+	Text string // whole characters; empty while one is incomplete or text may yet become a stop string
+	// Prompt is the tokens of the prompt with their log-probabilities, each after those before it, in the first piece of an answer with Params.PromptLogprobs. The first has
+	// none: it is 0.
+	Prompt []Sampled
 	Token  *Sampled // what was sampled; nil in the last piece of an answer that a stop string or end token cut
 	Finish *Finish  // of the last piece
 }
@@ -24,6 +27,7 @@ type Piece struct {
 // Finish says how an answer ended.
 type Finish struct {
 	Reason   FinishReason    // FinishStop or FinishLength
+	End      *Sampled        // the token that ended it, which is not in it; nil when something else did
 	Stop     string          // the stop string that ended it; "" when something else did
 	Prompt   int             // tokens
 	Cached   int             // of them, found in the cache
@@ -58,16 +62,20 @@ func (m *Model) GenerateEmbeddings(ctx context.Context, embeddings []float32, p 
 // being read; ctx ends them all, leaving the loop over one ends that.
 func (m *Model) GenerateMany(ctx context.Context, prompt []int32, all []Params) ([]iter.Seq2[Piece, error], error) {
 	var answers []iter.Seq2[Piece, error]
+	var made []*answer
 	var requests []engine.Request
 	for _, p := range all {
 		a, r, err := m.prepare(prompt, p)
 		if err != nil {
 			return nil, err
 		}
-		answers, requests = append(answers, a.pieces), append(requests, r)
+		answers, made, requests = append(answers, a.pieces), append(made, a), append(requests, r)
 	}
 	if len(requests) == 0 {
 		return nil, nil
+	}
+	if all[0].PromptLogprobs {
+		requests = scorePrompt(prompt, made, requests, all[0].NoAnswer)
 	}
 	return answers, m.submit(ctx, requests[0], requests[1:]...)
 }
@@ -102,7 +110,11 @@ func (m *Model) run(ctx context.Context, ids []int32, embeddings []float32, p Pa
 	defer cancel()
 	a, r, err := m.prepare(ids, p)
 	if r.Embeddings = embeddings; err == nil {
-		err = m.submit(ctx, r)
+		all := []engine.Request{r}
+		if p.PromptLogprobs {
+			all = scorePrompt(ids, []*answer{a}, all, p.NoAnswer)
+		}
+		err = m.submit(ctx, all[0])
 	}
 	if err != nil {
 		yield(Piece{}, err)
@@ -201,7 +213,7 @@ func (a *answer) done(f engine.Final) {
 		a.queue.put(Piece{}, public(f.Err))
 		return
 	}
-	finish := &Finish{Reason: f.Reason, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Wall: time.Since(a.started), account: f.Account}
+	finish := &Finish{Reason: f.Reason, End: f.End, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Wall: time.Since(a.started), account: f.Account}
 	if !a.first.IsZero() {
 		finish.Prefill, finish.Decode = a.first.Sub(a.started), a.last.Sub(a.first)
 	}

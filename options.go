@@ -55,7 +55,7 @@ type Options struct {
 	// returns it.
 	RecordFailed func(error)
 
-	// Quantization quantises matrices in F32, F16 or BF16 to eight or four bits on load: "fp8", "int8" or "int4"; ""
+	// Quantization quantises matrices in F32, F16 or BF16 to eight or four bits on load: "fp8", "int8", "int4", "w8a8" or "llm.int8"; ""
 	// leaves them. See docs/quantization.md for what that costs in precision and where it is fast.
 	Quantization string
 
@@ -97,6 +97,7 @@ const (
 	maxStepTokens   = 1 << 16
 	defaultLoRARank = 64
 	defaultCPULoRAs = 256
+	promptRows      = 64 // of logits that a step has at least: those of prompts whose log-probabilities are asked for
 )
 
 // stepTokens is how many rows a step may have, at most: what a chunk of a long prompt is.
@@ -183,7 +184,7 @@ func (o Options) limits(trained int, whole bool) backend.Limits {
 	if parallel == 0 {
 		parallel = min(defaultParallel, o.stepTokens())
 	}
-	lim := backend.Limits{Tokens: o.stepTokens(), Seqs: parallel, Logits: parallel, PageSize: pageSize, Adapters: o.MaxLoRAs}
+	lim := backend.Limits{Tokens: o.stepTokens(), Seqs: parallel, Logits: max(parallel, min(promptRows, o.stepTokens())), PageSize: pageSize, Adapters: o.MaxLoRAs}
 	lim.SeqPages = (context + pageSize - 1) / pageSize
 	if o.Speculation.Method != "" {
 		lim.Logits = min(parallel*(1+o.Speculation.tokens()), max(2*parallel, maxDraftRows))

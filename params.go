@@ -14,6 +14,8 @@ type (
 	Sampling = sample.Params
 	// Sampled is a token that was chosen, with logprobs if they were asked for.
 	Sampled = sample.Choice
+	// Logprob is a token and the natural logarithm of its probability.
+	Logprob = sample.Logprob
 	// FinishReason is why an answer ended.
 	FinishReason = sample.Reason
 )
@@ -27,18 +29,22 @@ const (
 // Params says how to answer one request. Start from Model.Defaults or Greedy: the zero value is not valid.
 type Params struct {
 	Sampling    Sampling
-	MaxTokens   int          // of the answer; 0: until it ends or the context is full
-	Stop        []string     // the answer ends before the first of these
-	StopIDs     []int32      // or at one of these tokens, beside the model's own
-	IncludeStop bool         // the answer has the stop string, or the text of the stop token, at its end
-	MinTokens   int          // until then no end token and none of StopIDs is chosen
-	IgnoreEnd   bool         // go on after the model's end tokens
-	Special     bool         // write the special tokens of the answer out, as chat.OutputParser needs them
-	Constraint  *Constraint  // a language that the answer must be in; nil: any
-	Priority    int          // under the priority policy: lower goes first
-	Adapters    []UseAdapter // that act on the answer and its prompt; their changes add up
-	Salt        string       // only requests of equal salt share what is cached of their prompts
-	Tenant      string       // nor do requests of different tenants, whatever their salts
+	MaxTokens   int      // of the answer; 0: until it ends or the context is full
+	Stop        []string // the answer ends before the first of these
+	StopIDs     []int32  // or at one of these tokens, beside the model's own
+	IncludeStop bool     // the answer has the stop string, or the text of the stop token, at its end
+	MinTokens   int      // until then no end token and none of StopIDs is chosen
+	// PromptLogprobs has the first piece of the answer say the log-probabilities of the prompt's tokens, with Sampling.TopLogprobs of the likeliest. The prompt is computed
+	// whole then, without what is cached of it.
+	PromptLogprobs bool
+	NoAnswer       bool         // with PromptLogprobs: the answer has no tokens, whatever MaxTokens says
+	IgnoreEnd      bool         // go on after the model's end tokens
+	Special        bool         // write the special tokens of the answer out, as chat.OutputParser needs them
+	Constraint     *Constraint  // a language that the answer must be in; nil: any
+	Priority       int          // under the priority policy: lower goes first
+	Adapters       []UseAdapter // that act on the answer and its prompt; their changes add up
+	Salt           string       // only requests of equal salt share what is cached of their prompts
+	Tenant         string       // nor do requests of different tenants, whatever their salts
 }
 
 // salt is Tenant and Salt as the engine wants them. A salt that equals that of another tenant cannot be searched for: that

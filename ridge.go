@@ -174,7 +174,7 @@ func (m *Model) compile(o Options) error {
 		return err
 	}
 	m.quantization = o.Quantization
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Kernels: compile.Kernels{Device: m.device}, Adapters: o.adapters()}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Inputs: pass.OnLoadInputs(o.Quantization), Kernels: compile.Kernels{Device: m.device}, Adapters: o.adapters()}); err != nil {
 		return err
 	}
 	prog, err := m.place(o, g)

@@ -28,6 +28,8 @@ type Options struct {
 
 	Adapters Adapters // LoRA that steps may use; the zero value: none
 
+	Inputs Inputs // how those of matrices in INT8 are rounded, where they are floats
+
 	Weights quant.Format // that matrices in floats are quantised to on load; Invalid: they stay as they are
 }
 
@@ -36,6 +38,7 @@ var List = []Pass{
 	{"partition", "first: the others see the shards that the device computes with", Partition},
 	{"lora", "after partition, which cuts matrices alone; before the others: adapters see rows as the model means them, and fusions what is left", LoRA},
 	{"weightquant", "before actquant: the dtype of activations follows from it", WeightQuant},
+	{"roundinputs", "after weightquant, for the same reason; before fuse, which leaves what it adds alone", RoundInputs},
 	{"actquant", "before fuse, which makes one node of the quantising and the norm before it", ActQuant},
 	{"fuse", "last: it makes one node of several, which other passes would have to take apart again", Fuse},
 }

@@ -159,7 +159,7 @@ func TestWeightFormat(t *testing.T) {
 		act  graph.Type
 		want quant.Format
 	}{{"", graph.F32, quant.Invalid}, {"fp8", graph.F32, quant.FP8}, {"fp8", graph.BF16, quant.FP8}, {"int8", graph.F32, quant.Q8_0}, {"int8", graph.BF16, quant.INT8},
-		{"int4", graph.F32, quant.Q4_0}, {"int4", graph.BF16, quant.INT4}} {
+		{"int4", graph.F32, quant.Q4_0}, {"int4", graph.BF16, quant.INT4}, {"w8a8", graph.BF16, quant.INT8}, {"llm.int8", graph.F32, quant.INT8}} {
 		if f, err := pass.OnLoadFormat(c.name, c.act); f != c.want || err != nil {
 			t.Errorf("%q with activations in %s is %v, %v; want %v", c.name, c.act, f, err, c.want)
 		}

@@ -10,13 +10,30 @@ import (
 
 // onLoad are the formats that weights can be quantised to on load, by their names in --quantization. A device with activations in F32, a
 // CPU, multiplies integers in blocks of 32; a GPU multiplies rows, or groups of 128, that share a scale.
+//
+// W8A8 is int8 as a GPU computes it, with a scale a row, on a CPU too. LLM.int8 computes numbers of magnitudes from 6 on in 16 bits, its paper's threshold.
 var onLoad = []struct {
 	name     string
 	cpu, gpu quant.Format
+	inputs   Inputs
 }{
-	{"fp8", quant.FP8, quant.FP8},
-	{"int8", quant.Q8_0, quant.INT8},
-	{"int4", quant.Q4_0, quant.INT4},
+	{"fp8", quant.FP8, quant.FP8, Inputs{}},
+	{"int8", quant.Q8_0, quant.INT8, Inputs{}},
+	{"int4", quant.Q4_0, quant.INT4, Inputs{}},
+	{"w8a8", quant.INT8, quant.INT8, Inputs{Rounded: true}},
+	{llmInt8, quant.INT8, quant.Invalid, Inputs{Rounded: true, Threshold: 6}},
+}
+
+const llmInt8 = "llm.int8"
+
+// OnLoadInputs is how the inputs of matrices are rounded under a name of --quantization, where activations are floats.
+func OnLoadInputs(name string) Inputs {
+	for _, f := range onLoad {
+		if f.name == name {
+			return f.inputs
+		}
+	}
+	return Inputs{}
 }
 
 // OnLoadFormat is the format of Options.Weights that goes by a name of --quantization on a device with activations of a type. "" is
@@ -30,6 +47,8 @@ func OnLoadFormat(name string, act graph.Type) (quant.Format, error) {
 		switch {
 		case f.name == name && act == graph.F32:
 			return f.cpu, nil
+		case f.name == name && f.gpu == quant.Invalid:
+			return quant.Invalid, fmt.Errorf("%s is computed on a CPU; on a GPU there are no kernels that multiply some numbers of a row in 16 bits: take int8 or fp8", name)
 		case f.name == name:
 			return f.gpu, nil
 		}
@@ -51,6 +70,10 @@ func WeightQuant(g *graph.Graph, o Options) (*graph.Graph, error) {
 			return false
 		}
 		w := n.Weights[0]
+		if w.Format == o.Weights && o.Inputs.Rounded { // as the file has it; its inputs are rounded
+			quantised++
+			return false
+		}
 		if w.Format.Block() > 1 || w.Out.Len() == 1 || w.In.Len()%o.Weights.Block() != 0 {
 			return false
 		}

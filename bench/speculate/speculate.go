@@ -27,6 +27,7 @@ import (
 type Options struct {
 	Cache     graph.Type
 	Weights   quant.Format // that matrices in floats are quantised to on load; Invalid: they stay as they are
+	Inputs    pass.Inputs  // how inputs of matrices in INT8 are rounded
 	Rate      float64      // at which drafted tokens are accepted
 	Draft     int          // tokens of a draft, at most
 	Sequences int          // the most that decode together
@@ -84,7 +85,7 @@ func compiled(m Files, dev backend.Device, o Options, lim backend.Limits) (*comp
 	if err != nil {
 		return nil, err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: o.Weights, Kernels: compile.Kernels{Device: dev}}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: o.Weights, Inputs: o.Inputs, Kernels: compile.Kernels{Device: dev}}); err != nil {
 		return nil, err
 	}
 	lim.KeepAll(g)

@@ -79,6 +79,7 @@ type Runner struct {
 type Options struct {
 	Cache   graph.Type
 	Weights quant.Format // that matrices in floats are quantised to on load; Invalid: they stay as they are
+	Inputs  pass.Inputs  // how inputs of matrices in INT8 are rounded
 	Tokens  int          // the longest sequence
 	Batch   int          // the most sequences
 	Chunk   int          // the most tokens of a step
@@ -98,7 +99,7 @@ func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: o.Weights, Kernels: compile.Kernels{Device: dev}, Adapters: o.LoRAs}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: o.Weights, Inputs: o.Inputs, Kernels: compile.Kernels{Device: dev}, Adapters: o.LoRAs}); err != nil {
 		return nil, err
 	}
 	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize, Adapters: o.LoRAs.Slots}

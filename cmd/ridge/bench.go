@@ -282,7 +282,7 @@ func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device, loras int) (*thr
 	if err != nil {
 		return nil, fmt.Errorf("--quantization: %w", err)
 	}
-	o := throughput.Options{Cache: cache, Weights: weights, Batch: slices.Max(f.batches), Chunk: min(cmp.Or(f.chunk, device.StepTokens(f.device.Backend)), slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
+	o := throughput.Options{Cache: cache, Weights: weights, Inputs: pass.OnLoadInputs(f.quantization), Batch: slices.Max(f.batches), Chunk: min(cmp.Or(f.chunk, device.StepTokens(f.device.Backend)), slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
 	if slots := max(loras, f.slots); slots != 0 {
 		o.LoRAs = pass.Adapters{Slots: slots, Rank: f.rank}
 		if err := pass.CheckAdapters(o.LoRAs); err != nil {

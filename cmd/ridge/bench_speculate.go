@@ -49,7 +49,7 @@ func (f *benchFlags) speculation(b *modeldir.Dir, r *benchReport) error {
 		}
 		small = &speculate.Files{Model: d.Model, Tensors: d}
 	}
-	o := speculate.Options{Cache: cache, Weights: weights, Rate: f.accept, Draft: f.drafts, Sequences: slices.Max(f.batches), Tokens: slices.Max(f.decodes), Chunk: cmp.Or(f.chunk, device.StepTokens(f.device.Backend))}
+	o := speculate.Options{Cache: cache, Weights: weights, Inputs: pass.OnLoadInputs(f.quantization), Rate: f.accept, Draft: f.drafts, Sequences: slices.Max(f.batches), Tokens: slices.Max(f.decodes), Chunk: cmp.Or(f.chunk, device.StepTokens(f.device.Backend))}
 	m, err := speculate.New(speculate.Files{Model: b.Model, Tensors: b}, small, dev, profile, o)
 	if err != nil {
 		return err

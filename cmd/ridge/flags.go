@@ -24,17 +24,22 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.path, "model", "m", "", "GGUF file, Hugging Face directory, or ORG/REPO[:QUANT] on the hub; default: the built-in model")
 	addDevice(cmd, &f.options.Backend, &f.options.Threads, &f.options.Deterministic)
 	cmd.Flags().IntVarP(&f.options.Context, "ctx", "c", 0, "longest prompt and answer together, in tokens; 0: the model's own, 8192 at most")
-	cmd.Flags().StringVar(&f.options.Cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU); --kv-cache-dtype is the same")
-	alias(cmd.Flags(), "kv-cache-dtype", "kv-type")
+	addKVType(cmd.Flags(), &f.options.Cache)
 	addQuantization(cmd.Flags(), &f.options.Quantization)
 	addSpeculation(cmd.Flags(), &f.options.Speculation)
 	addEarlyExit(cmd.Flags(), &f.options.EarlyExit)
 	cmd.Flags().StringVar(&f.template, "chat-template", "", "file with a chat template to use in place of the model's own")
 }
 
+// addKVType adds the flag of the KV cache's type.
+func addKVType(fl *pflag.FlagSet, to *string) {
+	fl.StringVar(to, "kv-type", "", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU); default: f16; --kv-cache-dtype is the same")
+	alias(fl, "kv-cache-dtype", "kv-type")
+}
+
 // addQuantization adds vLLM's flag of the same name.
 func addQuantization(fl *pflag.FlagSet, to *string) {
-	fl.StringVarP(to, "quantization", "q", "", "quantise weights to eight or four bits on load: fp8, int8 or int4; default: as the file has them")
+	fl.StringVarP(to, "quantization", "q", "", "quantise weights to eight or four bits on load: fp8, int8, int4, w8a8 or llm.int8; default: as the file has them")
 }
 
 // load loads the model, from the hub if it is there and not here, and says so when it is the built-in one.

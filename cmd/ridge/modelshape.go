@@ -102,6 +102,7 @@ func (f *modelShapeFlags) passes(p *price.Profile) (o pass.Options, err error) {
 	if o.Weights, err = pass.OnLoadFormat(f.quantization, p.ActType()); err != nil {
 		return o, fmt.Errorf("--quantization: %w", err)
 	}
+	o.Inputs = pass.OnLoadInputs(f.quantization)
 	return o, nil
 }
 

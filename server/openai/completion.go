@@ -70,7 +70,11 @@ func (l *PromptList) tokens(ctx context.Context, s *serving.Service) ([][]int32,
 
 // Job returns the jobs of the request.
 func (q *CompletionRequest) Job(ctx context.Context, s *serving.Service) ([]serving.Job, error) {
-	if err := q.Check(s); err != nil {
+	least := 1
+	if q.Echo {
+		least = 0
+	}
+	if err := q.check(s, least); err != nil {
 		return nil, err
 	}
 	if err := q.checkBest(); err != nil {
@@ -89,6 +93,8 @@ func (q *CompletionRequest) Job(ctx context.Context, s *serving.Service) ([]serv
 			return nil, api.Invalid("logprobs", "logprobs is %d; 0 to 20 is possible", *q.Logprobs)
 		}
 	}
+	p.NoAnswer = q.MaxTokens != nil && *q.MaxTokens == 0
+	p.PromptLogprobs = p.NoAnswer || q.Echo && q.Logprobs != nil
 	guide, err := q.language()
 	if err != nil {
 		return nil, err

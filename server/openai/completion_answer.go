@@ -51,16 +51,33 @@ func (a *textAnswer) take(j *serving.Job, p ridge.Piece) {
 		a.soFar.token()
 		c.tokens, c.logprob = c.tokens+1, c.logprob+float64(p.Token.Logprob)
 	}
-	if p.Token != nil && a.request.Logprobs != nil {
-		if c.logprobs == nil {
-			c.logprobs = &textLogprobs{}
-		}
-		c.logprobs.add(a.service, p.Token, c.offset)
-		c.offset += characters(a.service.Token(p.Token.Token))
+	if a.request.Logprobs != nil {
+		a.takeLogprobs(c, p)
 	}
 	if p.Finish != nil {
 		c.finish = string(p.Finish.Reason)
 		a.usage.add(j, p.Finish)
+	}
+}
+
+// takeLogprobs adds a piece's to its choice: of the answer's tokens and, with echo, of the prompt's and of the token that ended the answer, which vLLM lists too and
+// lm-evaluation-harness drops as the one that was generated.
+func (a *textAnswer) takeLogprobs(c *textState, p ridge.Piece) {
+	if c.logprobs == nil {
+		c.logprobs = &textLogprobs{}
+	}
+	if len(p.Prompt) > 0 && a.request.Echo {
+		c.logprobs.addPrompt(a.service, p.Prompt, c.offset)
+	}
+	if p.Token != nil {
+		c.logprobs.add(a.service, p.Token, c.offset)
+		c.offset += characters(a.service.Token(p.Token.Token))
+	}
+	if p.Finish != nil && p.Finish.End != nil && a.request.Echo {
+		c.logprobs.add(a.service, p.Finish.End, c.offset)
+	}
+	if len(c.logprobs.Tokens) == 0 {
+		c.logprobs = nil
 	}
 }
 

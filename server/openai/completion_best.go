@@ -14,8 +14,6 @@ func (q *CompletionRequest) checkBest() error {
 		return api.Invalid("best_of", "best_of is %d; it must be at least n, which is %d, and at most %d", made, q.choices(), MaxChoices)
 	case made > q.choices() && q.Stream:
 		return api.Invalid("best_of", "best_of is %d and n is %d; the best are known only when all are finished, so they cannot be streamed", made, q.choices())
-	case q.Echo && q.Logprobs != nil:
-		return api.Invalid("echo", "echo is not supported with logprobs: log-probabilities are kept of the answer only")
 	}
 	return nil
 }

@@ -69,15 +69,18 @@ func (l *stopList) UnmarshalJSON(b []byte) error {
 const MaxChoices = 128
 
 // Check validates the fields that need no prompt.
-func (q *Sampling) Check(s *serving.Service) error {
+func (q *Sampling) Check(s *serving.Service) error { return q.check(s, 1) }
+
+// check is Check of answers that must have so many tokens.
+func (q *Sampling) check(s *serving.Service, least int) error {
 	if err := q.checkModel(s); err != nil {
 		return err
 	}
 	if n := q.choices(); n < 1 || n > MaxChoices {
 		return api.Invalid("n", "n is %d; 1 to %d is possible", n, MaxChoices)
 	}
-	if q.MaxTokens != nil && *q.MaxTokens < 1 {
-		return api.Invalid("max_tokens", "max_tokens is %d; it must be 1 or more", *q.MaxTokens)
+	if q.MaxTokens != nil && *q.MaxTokens < least {
+		return api.Invalid("max_tokens", "max_tokens is %d; it must be 1 or more, or 0 for a completion with echo", *q.MaxTokens)
 	}
 	if q.StreamOptions != nil && !q.Stream {
 		return api.Invalid("stream_options", "stream_options needs stream set to true")
