@@ -1,40 +1,43 @@
 package main
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"strings"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge"
-	"github.com/ridge-llm/ridge/compile/earlyexit"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/device"
-	"github.com/ridge-llm/ridge/internal/documents"
 	"github.com/ridge-llm/ridge/internal/evaluate"
 	"github.com/ridge-llm/ridge/internal/modeldir"
-	"github.com/ridge-llm/ridge/tokenizer"
 )
 
 // evalFlags are what ridge eval is asked for.
 type evalFlags struct {
 	device                   device.Options
+	quantization, kvType     string
 	text, against            string
 	context, stride, windows int
 	exact, decode, asJSON    bool
 	exit                     ridge.EarlyExit
+	resume                   string
+	task                     taskFlags
 }
 
 func evalCommand() *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
 		Use:   "eval [MODEL]",
-		Short: "Measure a model's perplexity on a text, and how far it is from another model",
-		Long: `Eval computes the perplexity of a text, as llama.cpp's llama-perplexity does: in parts of --context tokens, of whose second
+		Short: "Measure a model's perplexity on a text, its score in a benchmark, and how far it is from another model",
+		Long: `Eval computes the perplexity of a text (--text), as llama.cpp's llama-perplexity does: in parts of --context tokens, of whose second
 halves every token is predicted. With --stride it is computed as transformers' documentation does: each part begins --stride tokens after the
 last, and the tokens that are new in it are predicted. Of a file of documents (.jsonl: a JSON object with text or messages a line) each is a part by itself, as
 the model's chat template renders it, up to --context tokens.
@@ -43,14 +46,24 @@ With --against it also computes the text with another model of the same vocabula
 the KL divergence of their predictions and how often their most likely tokens agree.
 
 With --early-exit tokens that are sure enough leave the model before its last layer, and --decode computes predicted tokens one at a time, as an answer's
-are, so that the tokens per second that are printed are those of decoding.`,
+are, so that the tokens per second that are printed are those of decoding.
+
+With --task it has the model answer the questions of a benchmark (--data), with prompts as lm-evaluation-harness writes them. Of hellaswag, arc and
+mmlu the choice of the largest log-likelihood is the answer; the files are JSON lines as the hub has them, or AI2's of ARC, the authors' CSV of MMLU, and
+llama-perplexity's text of HellaSwag. To gsm8k the model writes its answers, and a number in them is compared. Examples (--examples, --shots) go
+before each question.
+
+An evaluation with --resume goes on where an earlier one of the same settings was ended.`,
 		Example: `  ridge eval --text wiki.test.raw model.gguf
   ridge eval --text wiki.test.raw --against model-f16.gguf model-q4_0.gguf
   ridge eval --text wiki.test.raw --early-exit layers=8,16,threshold=0.9 --decode --against model.gguf model.gguf
-  ridge eval --text wiki.test.raw --context 1024 --stride 512 --exact hf-model`,
+  ridge eval --text wiki.test.raw --context 1024 --stride 512 --exact hf-model
+  ridge eval --task hellaswag --data hellaswag_val.jsonl --resume hs.log model.gguf
+  ridge eval --task mmlu --data data/test --examples data/dev --shots 5 model.gguf
+  ridge eval --task gsm8k --data test.jsonl --examples train.jsonl --shots 5 model.gguf`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := f.run(args, cmd.ErrOrStderr())
+			r, err := f.run(cmd.Context(), args, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -60,128 +73,81 @@ are, so that the tokens per second that are printed are those of decoding.`,
 			return printEval(cmd.OutOrStdout(), r)
 		},
 	}
+	fl := cmd.Flags()
 	addDevice(cmd, &f.device.Backend, &f.device.Threads, &f.device.Deterministic)
-	cmd.Flags().StringVar(&f.text, "text", "", "the file with the text")
-	cmd.Flags().StringVar(&f.against, "against", "", "a model to compare with, of the same vocabulary")
-	cmd.Flags().IntVar(&f.context, "context", 512, "tokens of a part of the text")
-	cmd.Flags().IntVar(&f.stride, "stride", 0, "tokens from one part to the next; 0: parts do not overlap, and their second halves count")
-	cmd.Flags().IntVar(&f.windows, "parts", 0, "compute only so many parts; 0: all")
-	cmd.Flags().BoolVar(&f.exact, "exact", false, "leave the inputs of matrices in float32 on a CPU, instead of rounding them to what it multiplies fastest")
-	cmd.Flags().BoolVar(&f.decode, "decode", false, "compute predicted tokens one at a time, as decoding does")
-	addEarlyExit(cmd.Flags(), &f.exit)
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the result as JSON")
-	if err := cmd.MarkFlagRequired("text"); err != nil {
-		panic(err) // there is no such flag: a mistake here
-	}
+	addQuantization(fl, &f.quantization)
+	addKVType(fl, &f.kvType)
+	fl.StringVar(&f.text, "text", "", "the file with the text")
+	fl.StringVar(&f.against, "against", "", "a model to compare with, of the same vocabulary, as its file has it")
+	fl.IntVar(&f.context, "context", 0, "tokens of a part of the text, or of a question at most, whose beginning is left out then; 0: 512, or what the longest question needs")
+	fl.IntVar(&f.stride, "stride", 0, "tokens from one part to the next; 0: parts do not overlap, and their second halves count")
+	fl.IntVar(&f.windows, "parts", 0, "compute only so many parts of the text; 0: all")
+	fl.BoolVar(&f.exact, "exact", false, "leave the inputs of matrices in float32 on a CPU, instead of rounding them to what it multiplies fastest, and keys and values too")
+	fl.BoolVar(&f.decode, "decode", false, "compute predicted tokens one at a time, as decoding does")
+	addEarlyExit(fl, &f.exit)
+	f.task.add(fl)
+	fl.StringVar(&f.resume, "resume", "", "file that keeps the results of parts or questions; one of an earlier run is gone on with")
+	fl.BoolVar(&f.asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
 // run evaluates the model, with progress on a terminal.
-func (f *evalFlags) run(args []string, progress io.Writer) (*evaluate.Result, error) {
-	text, err := os.ReadFile(f.text)
-	if err != nil {
-		return nil, fmt.Errorf("reading the text: %w", err)
+func (f *evalFlags) run(ctx context.Context, args []string, progress io.Writer) (any, error) {
+	switch {
+	case (f.text == "") == (f.task.name == ""):
+		return nil, errors.New("eval: say with --text which text is to be predicted, or with --task and --data which benchmark is to be answered; one of both")
+	case f.task.name != "" && (f.against != "" || f.stride != 0 || f.windows != 0 || f.decode || len(f.exit.Layers) > 0):
+		return nil, errors.New("eval: --against, --stride, --parts, --decode and --early-exit are of a --text; leave them out with --task")
 	}
 	dir, err := openModel(args)
 	if err != nil {
 		return nil, err
 	}
-	windows, err := f.cut(dir, string(text))
-	if err != nil {
-		dir.Close()
-		return nil, err
+	defer func() { fmt.Fprintln(progress) }()
+	switch {
+	case f.text != "":
+		return f.perplexity(dir, progress)
+	case f.task.name == gsm8k:
+		return f.answers(ctx, dir, args, progress)
 	}
-	m, closeModel, err := f.open(dir, f.exit)
-	if err != nil {
-		return nil, err
-	}
-	defer closeModel()
-	var reference *evaluate.Model
-	if f.against != "" {
-		other, err := openModel([]string{f.against})
-		if err != nil {
-			return nil, err
-		}
-		var closeOther func()
-		if reference, closeOther, err = f.open(other, ridge.EarlyExit{}); err != nil {
-			return nil, err
-		}
-		defer closeOther()
-	}
-	r, err := evaluate.Perplexity(m, reference, windows, func(done int, perplexity float64) {
-		fmt.Fprintf(progress, "\r%d of %d parts, perplexity %.4f ", done, len(windows), perplexity)
-	})
-	fmt.Fprintln(progress)
-	return r, err
+	return f.choices(dir, progress)
 }
 
-// cut tokenizes the text and cuts the tokens into windows.
-func (f *evalFlags) cut(dir *modeldir.Dir, text string) ([]evaluate.Window, error) {
-	if n := dir.Model.Config.Context; f.context > n {
-		return nil, fmt.Errorf("--context %d is more than the %d tokens that the model was made for", f.context, n)
-	}
-	if strings.HasSuffix(f.text, ".jsonl") {
-		return f.documents(dir, text)
-	}
-	t, err := dir.Tokenizer()
+// settings are what must be the same for an evaluation to be gone on with. files are the data that it is of.
+func (f *evalFlags) settings(dir *modeldir.Dir, files ...[]byte) (evaluate.Settings, error) {
+	model, err := dir.Source.Fingerprint()
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := t.Encode(text, tokenizer.Options{Special: true})
-	if err != nil {
-		return nil, err
+	h := sha256.New()
+	for _, data := range files {
+		fmt.Fprintln(h, len(data))
+		h.Write(data)
 	}
-	var windows []evaluate.Window
-	if f.stride > 0 {
-		windows, err = evaluate.Strided(tokens, f.context, f.stride)
-	} else {
-		bos, ok := t.BOS()
-		if !ok || len(tokens) == 0 || tokens[0] != bos { // texts of this model do not begin with it
-			bos = -1
-		}
-		windows, err = evaluate.Chunks(tokens, f.context, bos)
-	}
-	if f.windows > 0 && len(windows) > f.windows {
-		windows = windows[:f.windows]
-	}
-	return windows, err
+	return evaluate.Settings{
+		"model": dir.Source.Path, "weights": model, "data": hex.EncodeToString(h.Sum(nil)), "task": f.task.name, "backend": f.device.Backend, "quantization": f.quantization,
+		"kv-type": f.kvType, "exact": strconv.FormatBool(f.exact), "context": strconv.Itoa(f.context), "stride": strconv.Itoa(f.stride),
+		"decode": strconv.FormatBool(f.decode), "early-exit": (*earlyExitFlag)(&f.exit).String(),
+	}, nil
 }
 
-// documents is a window for each document of a text.
-func (f *evalFlags) documents(dir *modeldir.Dir, text string) ([]evaluate.Window, error) {
-	all, err := documents.Read(dir, f.text, []byte(text), f.context)
-	if err != nil {
-		return nil, err
+// log opens the file of --resume; nil if there is none.
+func (f *evalFlags) log(s evaluate.Settings) (*evaluate.Log, error) {
+	if f.resume == "" {
+		return nil, nil
 	}
-	var windows []evaluate.Window
-	for _, d := range all {
-		windows = append(windows, evaluate.Window{Tokens: d, Score: 1})
-	}
-	if f.windows > 0 && len(windows) > f.windows {
-		windows = windows[:f.windows]
-	}
-	if len(windows) == 0 {
-		return nil, fmt.Errorf("%s has no document of two tokens or more", f.text)
-	}
-	return windows, nil
+	return evaluate.OpenLog(f.resume, s)
 }
 
-// open puts a model on a device of its own.
-func (f *evalFlags) open(dir *modeldir.Dir, exit ridge.EarlyExit) (*evaluate.Model, func(), error) {
+// open puts a model on a device of its own: as the options say, and else as the flags do.
+func (f *evalFlags) open(dir *modeldir.Dir, o evaluate.Options) (*evaluate.Model, func(), error) {
 	dev, err := device.Open(f.device)
 	if err != nil {
 		dir.Close()
 		return nil, nil, err
 	}
-	cache := dev.Info().Act
-	if cache == graph.F32 && !f.exact {
-		cache = graph.F16
-	}
-	o := evaluate.Options{Context: f.context, Cache: cache, Exact: f.exact, Decode: f.decode}
-	if len(exit.Layers) > 0 {
-		o.EarlyExit = (*earlyexit.Options)(&exit)
-	}
-	m, err := evaluate.Open(dir, dev, o)
+	o.Context, o.Exact, o.Decode = f.context, f.exact, f.decode
+	m, err := f.openOn(dir, o, dev)
 	if err != nil {
 		dev.Close()
 		return nil, nil, err
@@ -190,17 +156,34 @@ func (f *evalFlags) open(dir *modeldir.Dir, exit ridge.EarlyExit) (*evaluate.Mod
 }
 
 // printEval writes a result as text.
-func printEval(w io.Writer, r *evaluate.Result) error {
-	_, err := fmt.Fprintf(w, "perplexity      %.4f ± %.4f over %d tokens in %d parts\n", r.Perplexity, r.StdErr, r.Tokens, r.Windows)
-	if len(r.Speed.Exits) > 0 && err == nil {
-		_, err = fmt.Fprintf(w, "layers a token  %.2f; tokens left after layers %v: %v\n", r.Speed.Layers, r.Speed.ExitLayers, r.Speed.Exits)
-	}
-	if err == nil {
-		_, err = fmt.Fprintf(w, "tokens/s        %.1f, of predicted ones\n", r.Speed.TokensPerSecond)
-	}
-	if a := r.Against; a != nil && err == nil {
-		_, err = fmt.Fprintf(w, "reference       %.4f; the logarithm rises by %.5f\nKL divergence   %.6f nats a token, at most %.4f\nsame top token  %.2f %%\n",
-			a.Perplexity, r.NLL-math.Log(a.Perplexity), a.KL, a.KLMax, 100*a.Top1)
+func printEval(w io.Writer, result any) (err error) {
+	switch r := result.(type) {
+	case *evaluate.Result:
+		err = printPerplexity(w, r)
+	case *evaluate.ChoiceResult:
+		err = printChoices(w, r)
+	case *evaluate.AnswerResult:
+		_, err = fmt.Fprintf(w, "%-15s %.4f ± %.4f of %d problems\n%-15s %.4f ± %.4f\n", "strict match", r.Strict, r.StrictErr, r.Problems, "last number", r.Last, r.LastErr)
 	}
 	return err
+}
+
+// readFile reads a file of the evaluation.
+func readFile(what, name string) ([]byte, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", what, err)
+	}
+	return data, nil
+}
+
+// cacheType is the element type of cached keys and values: what --kv-type says or, if it says nothing, F32 for an exact evaluation.
+func (f *evalFlags) cacheType(act graph.Type) (graph.Type, error) {
+	switch {
+	case f.kvType != "":
+		return device.CacheType(f.device.Backend, f.kvType)
+	case act == graph.F32 && !f.exact:
+		return graph.F16, nil
+	}
+	return act, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cpu"
 	"github.com/ridge-llm/ridge/backend/ref"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights"
@@ -59,6 +60,12 @@ const small = "../check/testdata/qwen2-tied"
 // upstream is the ids and the mean loss of the first golden case by the logits that upstream computed.
 func upstream(t *testing.T) (ids []int32, nll float64) {
 	t.Helper()
+	return upstreamOf(t, 0)
+}
+
+// upstreamOf is upstream of the case's first n tokens; 0: all.
+func upstreamOf(t *testing.T, n int) (ids []int32, nll float64) {
+	t.Helper()
 	s, err := weights.Open(small + "/golden.safetensors")
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +79,10 @@ func upstream(t *testing.T) (ids []int32, nll float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range info.Shape[1] {
+	if n == 0 {
+		n = info.Shape[1]
+	}
+	for i := range n {
 		ids = append(ids, int32(binary.LittleEndian.Uint32(raw[4*i:])))
 	}
 	row := make([]float32, logits.Cols)
@@ -110,7 +120,7 @@ func TestPerplexity(t *testing.T) {
 	ids, want := upstream(t)
 	windows := []Window{{ids, 1}}
 	calls := 0
-	r, err := Perplexity(open(t, true), open(t, true), windows, func(int, float64) { calls++ })
+	r, err := Perplexity(open(t, true), open(t, true), windows, nil, func(int, float64) { calls++ })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,11 +145,41 @@ func TestDivergence(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	r, err := Perplexity(m, open(t, true), []Window{{ids, 2}, {ids, 3}}, func(int, float64) {})
+	r, err := Perplexity(m, open(t, true), []Window{{ids, 2}, {ids, 3}}, nil, func(int, float64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if a := r.Against; a.KL <= 0 || a.KL > 1e-4 || a.KLMax < a.KL || r.Tokens != 2*len(ids)-5 {
 		t.Errorf("%+v, %+v", r, a)
+	}
+}
+
+// TestCacheTypes: keys and values in fewer bits cost a little, on every device that has them.
+func TestCacheTypes(t *testing.T) {
+	ids, want := upstream(t)
+	for _, c := range []struct {
+		backend string
+		cache   graph.Type
+		most    float64 // of the loss that is more or less
+	}{{"cpu", graph.F16, 1e-3}, {"cpu", graph.BF16, 1e-2}, {"cpu", graph.I8, 1e-2}, {"ref", graph.I8, 1e-2}} {
+		dir, err := modeldir.Open(small)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dev, err := device.Open(device.Options{Backend: c.backend, Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(dir, dev, Options{Context: 64, Cache: c.cache, Exact: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Twice: a step finds the memory as the one before has left it.
+		r, err := Perplexity(m, nil, []Window{{ids, 1}, {ids, 1}}, nil, func(int, float64) {})
+		m.Close()
+		dev.Close()
+		if err != nil || math.Abs(r.NLL-want) > c.most {
+			t.Errorf("%s, %s: %+v, %v; %g upstream", c.backend, c.cache, r, err, want)
+		}
 	}
 }

@@ -15,10 +15,11 @@ import (
 
 // Options says how a model is computed.
 type Options struct {
-	Context int        // the longest window
-	Cache   graph.Type // of keys and values
-	Exact   bool       // inputs of quantised matrices stay in floats
-	Decode  bool       // tokens that are predicted are computed one at a time, as an answer's are
+	Context      int        // the longest window
+	Cache        graph.Type // of keys and values
+	Quantization string     // of weights on load, as pass.OnLoadFormat names it; "": as they are
+	Exact        bool       // inputs of quantised matrices stay in floats
+	Decode       bool       // tokens that are predicted are computed one at a time, as an answer's are
 	// EarlyExit has them leave the model early; nil: none does.
 	EarlyExit *earlyexit.Options
 }
@@ -56,6 +57,10 @@ func (m *Model) compile(dev backend.Device, o Options) error {
 	if m.dir.Model.Config.Encoder {
 		return fmt.Errorf("evaluate: %s is an encoder, which predicts no tokens", m.dir.Name)
 	}
+	weights, err := pass.OnLoadFormat(o.Quantization, info.Act)
+	if err != nil {
+		return err
+	}
 	whole := g
 	lim := backend.Limits{Seqs: 1, PageSize: 16, Tokens: min(stepTokens, o.Context), Logits: min(stepTokens, o.Context)}
 	lim.SeqPages = o.Context/lim.PageSize + 1
@@ -64,7 +69,7 @@ func (m *Model) compile(dev backend.Device, o Options) error {
 		lim.Seqs = lim.Tokens // a row is a sequence by itself where others have left
 	}
 	lim.KeepAll(g)
-	passes := pass.Options{Q8: info.Q8 && !o.Exact, BF16: info.BF16 && !o.Exact, Kernels: compile.Kernels{Device: dev}}
+	passes := pass.Options{Q8: info.Q8 && !o.Exact, BF16: info.BF16 && !o.Exact, Weights: weights, Inputs: pass.OnLoadInputs(o.Quantization), Kernels: compile.Kernels{Device: dev}}
 	if g, err = pass.Run(g, pass.All, passes); err != nil {
 		return err
 	}
@@ -153,8 +158,26 @@ func (m *Model) Close() error {
 // Logits computes a window and calls each with the logits that predict its tokens from Score on, one after the other. They are valid during the
 // call.
 func (m *Model) Logits(w Window, each func(token int32, logits []float32) error) error {
+	return m.logitsFrom(0, w, each)
+}
+
+// reusable is how many of a window's first tokens need not be computed right after a window that begins alike: with recurrent layers none, since
+// what is left of the one before is the state at its end.
+func (m *Model) reusable(before, w Window) int {
+	n := 0
+	for n < min(len(before.Tokens), w.Score-1) && before.Tokens[n] == w.Tokens[n] {
+		n++
+	}
+	if len(m.prog.Limits().Groups) > 0 {
+		return 0
+	}
+	return n
+}
+
+// logitsFrom is Logits of a window whose first tokens, so many, the cache has.
+func (m *Model) logitsFrom(from int, w Window, each func(token int32, logits []float32) error) error {
 	vocab := m.prog.Vocab()
-	for from, to := 0, 0; from < len(w.Tokens); from = to {
+	for to := 0; from < len(w.Tokens); from = to {
 		to = m.stepEnd(w, from)
 		b := m.batch(w, from, to)
 		began := time.Now()

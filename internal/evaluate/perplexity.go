@@ -13,7 +13,7 @@ type Result struct {
 	Perplexity float64 `json:"perplexity"`
 	StdErr     float64 `json:"perplexity_stderr"`
 
-	Speed Speed `json:"speed"`
+	Speed Speed `json:"speed"` // of this run
 
 	// Against another model, the reference; nil without one.
 	Against *Divergence `json:"against,omitempty"`
@@ -27,82 +27,110 @@ type Divergence struct {
 	Top1       float64 `json:"top1_agree"` // share of tokens for which both have the same most likely one
 }
 
-// sums accumulates a model's losses.
+// sums are a model's losses, of a window or of all.
 type sums struct {
-	n           int
-	nll, square float64
+	N      int     `json:"n"`
+	NLL    float64 `json:"nll"`
+	Square float64 `json:"square"`
 }
 
 func (s *sums) add(nll float64) {
-	s.n++
-	s.nll += nll
-	s.square += nll * nll
+	s.N++
+	s.NLL += nll
+	s.Square += nll * nll
 }
 
-// Perplexity computes windows of a text with a model, and with a reference if there is one (else nil). progress is called after each window.
-func Perplexity(m, reference *Model, windows []Window, progress func(done int, perplexity float64)) (*Result, error) {
+func (s *sums) join(o sums) {
+	s.N += o.N
+	s.NLL += o.NLL
+	s.Square += o.Square
+}
+
+// part is what a window adds to a result.
+type part struct {
+	Own    sums    `json:"own"`
+	Theirs sums    `json:"reference,omitzero"`
+	KL     float64 `json:"kl,omitempty"` // summed
+	KLMax  float64 `json:"kl_max,omitempty"`
+	Same   int     `json:"same,omitempty"` // tokens of which both have the same most likely one
+}
+
+// Perplexity computes windows of a text with a model, and with a reference if there is one (else nil). log has the results of an earlier run, or is
+// nil. progress is called after each window.
+func Perplexity(m, reference *Model, windows []Window, log *Log, progress func(done int, perplexity float64)) (*Result, error) {
 	if reference != nil && reference.Vocab() != m.Vocab() {
 		return nil, fmt.Errorf("evaluate: the models have vocabularies of %d and %d tokens; only models of the same vocabulary can be compared", m.Vocab(), reference.Vocab())
 	}
-	var own, theirs sums
-	div := &Divergence{}
-	same := 0
-	var rows [][]float32 // of the reference, log probabilities
+	var all part
 	for i, w := range windows {
-		rows = rows[:0]
-		if reference != nil {
-			err := reference.Logits(w, func(token int32, logits []float32) error {
-				p := make([]float32, len(logits))
-				logSoftmax(p, logits)
-				theirs.add(-float64(p[token]))
-				rows = append(rows, p)
-				return nil
-			})
-			if err != nil {
-				return nil, err
+		var p part
+		found, err := log.found(i, &p)
+		if err == nil && !found {
+			if p, err = window(m, reference, w); err != nil {
+				err = fmt.Errorf("evaluate: window %d: %w", i, err)
+			} else {
+				err = log.put(i, p)
 			}
 		}
-		at := 0
-		p := make([]float32, m.Vocab())
-		err := m.Logits(w, func(token int32, logits []float32) error {
-			logSoftmax(p, logits)
-			if v := p[token]; v != v {
-				return fmt.Errorf("evaluate: window %d: the logits that predict token %d of the scored ones are NaN", i, at)
-			}
-			own.add(-float64(p[token]))
-			if reference != nil {
-				kl := divergence(rows[at], p)
-				div.KL += kl
-				div.KLMax = max(div.KLMax, kl)
-				if largest(rows[at]) == largest(p) {
-					same++
-				}
-			}
-			at++
-			return nil
-		})
 		if err != nil {
 			return nil, err
 		}
-		progress(i+1, math.Exp(own.nll/float64(own.n)))
+		all.Own.join(p.Own)
+		all.Theirs.join(p.Theirs)
+		all.KL, all.KLMax, all.Same = all.KL+p.KL, max(all.KLMax, p.KLMax), all.Same+p.Same
+		progress(i+1, math.Exp(all.Own.NLL/float64(all.Own.N)))
 	}
-	r := own.result(len(windows))
+	r := all.Own.result(len(windows))
 	r.Speed = m.Speed()
-	if reference != nil {
-		div.KL /= float64(own.n)
-		div.Top1 = float64(same) / float64(own.n)
-		div.Perplexity = math.Exp(theirs.nll / float64(theirs.n))
-		r.Against = div
+	if n := float64(all.Own.N); reference != nil {
+		r.Against = &Divergence{Perplexity: math.Exp(all.Theirs.NLL / n), KL: all.KL / n, KLMax: all.KLMax, Top1: float64(all.Same) / n}
 	}
 	return r, nil
 }
 
+// window computes a window with both.
+func window(m, reference *Model, w Window) (x part, err error) {
+	var rows [][]float32 // of the reference, log probabilities
+	if reference != nil {
+		err := reference.Logits(w, func(token int32, logits []float32) error {
+			p := make([]float32, len(logits))
+			logSoftmax(p, logits)
+			x.Theirs.add(-float64(p[token]))
+			rows = append(rows, p)
+			return nil
+		})
+		if err != nil {
+			return x, err
+		}
+	}
+	at := 0
+	p := make([]float32, m.Vocab())
+	err = m.Logits(w, func(token int32, logits []float32) error {
+		logSoftmax(p, logits)
+		if v := p[token]; v != v {
+			return fmt.Errorf("the logits that predict token %d of the scored ones are NaN", at)
+		}
+		x.Own.add(-float64(p[token]))
+		if reference != nil {
+			kl := divergence(rows[at], p)
+			x.KL += kl
+			x.KLMax = max(x.KLMax, kl)
+			if largest(rows[at]) == largest(p) {
+				x.Same++
+			}
+		}
+		at++
+		return nil
+	})
+	return x, err
+}
+
 // result is perplexity with its standard error: that of the mean loss, times the perplexity.
 func (s *sums) result(windows int) *Result {
-	mean := s.nll / float64(s.n)
-	r := &Result{Windows: windows, Tokens: s.n, NLL: mean, Perplexity: math.Exp(mean)}
-	if s.n > 1 {
-		r.StdErr = math.Sqrt(max(0, s.square/float64(s.n)-mean*mean)/float64(s.n-1)) * r.Perplexity
+	mean := s.NLL / float64(s.N)
+	r := &Result{Windows: windows, Tokens: s.N, NLL: mean, Perplexity: math.Exp(mean)}
+	if s.N > 1 {
+		r.StdErr = math.Sqrt(max(0, s.Square/float64(s.N)-mean*mean)/float64(s.N-1)) * r.Perplexity
 	}
 	return r
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights"
@@ -49,28 +48,6 @@ func fingerprint(seqs [][]int32) string {
 		h.Write([]byte("|"))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-// fingerprintOfFiles is a hash of what changes when the weights of a model are written anew: their files' names, sizes and times.
-func fingerprintOfFiles(path string) (string, error) {
-	list := []string{path}
-	if entries, err := os.ReadDir(path); err == nil {
-		list = nil
-		for _, e := range entries {
-			if strings.HasSuffix(e.Name(), ".safetensors") {
-				list = append(list, filepath.Join(path, e.Name()))
-			}
-		}
-	}
-	h := sha256.New()
-	for _, name := range list {
-		info, err := os.Stat(name)
-		if err != nil {
-			return "", fmt.Errorf("quantize: %w", err)
-		}
-		fmt.Fprintln(h, filepath.Base(name), info.Size(), info.ModTime().UnixNano())
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
 // openState opens or makes the folder. One that was made with other settings is refused.

@@ -52,7 +52,7 @@ func Run(ctx context.Context, dir *modeldir.Dir, seqs [][]int32, out string, o O
 	if err := q.checkTensors(); err != nil {
 		return nil, err
 	}
-	files, err := fingerprintOfFiles(dir.Source.Path)
+	files, err := dir.Source.Fingerprint()
 	if err != nil {
 		return nil, err
 	}
