@@ -12,9 +12,12 @@ type states struct {
 	at    []int32 // per node: the slot of its stored state, or none
 	used  []bool  // per node: a sequence has gone on from its state
 	since []int64 // per node: when its state was made or last gone on from
+	gap   []int32 // per node with a state: nodes from the last state before it on, as they were when that was last counted
 	now   int64   // requests so far
 	kept  []int32 // nodes with a state, in any order
 	place []int32 // per node: its place in kept, or none
+
+	recounted int // states whose gap was counted again
 
 	slots   []storedState
 	free    []int32 // slots
@@ -41,7 +44,7 @@ func newStates(o Options, nodes int) states {
 		return x
 	}
 	x.at, x.place = filled(nodes, none), filled(nodes, none)
-	x.used, x.since = make([]bool, nodes), make([]int64, nodes)
+	x.used, x.since, x.gap = make([]bool, nodes), make([]int64, nodes), make([]int32, nodes)
 	if x.store < 0 {
 		x.each = 0
 	}
@@ -72,7 +75,16 @@ func (m *Manager) keep(page, node int32) {
 	m.groups[x.group].attach(page, node)
 	x.place[node] = int32(len(x.kept))
 	x.kept = append(x.kept, node)
-	x.used[node], x.since[node] = false, x.now
+	x.used[node], x.since[node], x.gap[node] = false, x.now, m.gapOf(node)
+}
+
+// gapOf counts the nodes of a text from the last state before a node's on.
+func (m *Manager) gapOf(node int32) (n int32) {
+	n = 1
+	for before := m.index.Before(node); before != none && !m.hasState(before); before = m.index.Before(before) {
+		n++
+	}
+	return n
 }
 
 // idleState reports whether a node's state is held by no sequence.

@@ -6,11 +6,7 @@ import "math"
 // state if no text goes on from it and they are kept for it alone, and by the requests since it was of use, after which it is about as long until it is again.
 func (m *Manager) worth(node int32) float64 {
 	x := &m.states
-	pages, last := 1, m.index.Before(node)
-	for last != none && !m.hasState(last) {
-		last = m.index.Before(last)
-		pages++
-	}
+	pages := int(x.gap[node])
 	size := max(x.each, 1)
 	if x.each > 0 && !m.index.After(node) {
 		size += pages
@@ -26,18 +22,34 @@ func (m *Manager) worth(node int32) float64 {
 	return saved / float64(size) / float64(x.now-x.since[node]+1)
 }
 
-// cheapest is the node whose idle state is worth least, of those that wanted says yes to; none if there is none.
+// cheapest is the node whose idle state is worth least, of those that wanted says yes to; none if there is none. What lies before states changes seldom, and walking
+// through long texts takes time: it is counted again for the one that is found, and for another one each time.
 func (m *Manager) cheapest(wanted func(node int32) bool) int32 {
-	least, found := math.Inf(1), none
-	for _, node := range m.states.kept {
-		if !m.idleState(node) || !wanted(node) {
-			continue
-		}
-		if w := m.worth(node); w < least {
-			least, found = w, node
-		}
+	x := &m.states
+	if n := len(x.kept); n > 0 {
+		node := x.kept[x.recounted%n]
+		x.gap[node] = m.gapOf(node)
+		x.recounted++
 	}
-	return found
+	for {
+		least, found := math.Inf(1), none
+		for _, node := range x.kept {
+			if !m.idleState(node) || !wanted(node) {
+				continue
+			}
+			if w := m.worth(node); w < least {
+				least, found = w, node
+			}
+		}
+		if found == none {
+			return none
+		}
+		now := m.gapOf(found)
+		if now == x.gap[found] {
+			return found
+		}
+		x.gap[found] = now
+	}
 }
 
 // vacate takes the page of a kept state, to be given out: the state is stored in pages of the group that keeps all tokens, if others there are worth less, or dropped.
