@@ -118,7 +118,7 @@ func (s *speculation) howToWait(must bool, gap float64) Wait {
 	}
 	how, best, idle := Wait(0), (1+worth)*outputs/max(plain, gap), gap
 	if s.Drafter != nil && drafts.Seqs > 0 {
-		idle += s.Drafter.Seconds(drafts.Seqs, drafts.Longest)
+		idle += s.Drafter.Seconds(drafts.Seqs, drafts.Longest) + drafts.Behind
 	}
 	if rate := (outputs + accepted) / (with + idle); must || rate > best {
 		how, best = WaitBatch, rate

@@ -21,6 +21,7 @@ type knowing struct {
 	fails   bool
 	of      func(id int64) bool // nil: for all
 	closed  int
+	behind  float64 // s, of a sequence that it is asked for
 }
 
 func (d *knowing) Name() string                { return d.name }
@@ -28,6 +29,7 @@ func (d *knowing) Concurrent() bool            { return true }
 func (d *knowing) Seconds(seqs, n int) float64 { return d.seconds * float64(n) }
 func (d *knowing) Forget(int64, []int32)       {}
 func (d *knowing) Close() error                { d.closed++; return nil }
+func (d *knowing) Behind(int64, int) float64   { return d.behind }
 func (d *knowing) Propose(seqs []draft.Sequence) error {
 	if d.fails {
 		return errors.New("out of luck")
@@ -80,6 +82,7 @@ func TestBeside(t *testing.T) {
 		"looked up is wrong":   {&knowing{name: "main", right: true, seconds: 0.05}, &knowing{name: "beside"}, "main"},
 		"nothing is looked up": {&knowing{name: "main", right: true, seconds: 0.05}, &knowing{name: "beside", of: func(int64) bool { return false }}, "main"},
 		"computed is dear":     {&knowing{name: "main", right: true, seconds: 2}, &knowing{name: "beside", right: true}, "beside"},
+		"computed is behind":   {&knowing{name: "main", right: true, behind: 300}, &knowing{name: "beside"}, ""},
 		"neither is worth it":  {&knowing{name: "main", right: true, seconds: 2}, &knowing{name: "beside"}, ""},
 		"the one beside fails": {&knowing{name: "main", right: true, seconds: 0.05}, &knowing{name: "beside", right: true, fails: true}, "main"},
 		"each for some":        {&knowing{name: "main", right: true, seconds: 0.05, of: func(id int64) bool { return id%2 == 0 }}, &knowing{name: "beside", right: true, of: func(id int64) bool { return id%2 == 1 }}, "both"},

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/sched"
 )
@@ -73,12 +75,13 @@ func (p *draftPlan) any() bool {
 }
 
 // Where drafts have not been worth it for tryAfter steps, one step tries a few: what they take, and what becomes of them, may have changed. Of drafts that
-// are verified whole one is tried, and each try in vain doubles the steps to the next, tryDoublings times: a step with one may take several times as long.
+// are verified whole one is tried. Where a step with a draft may take several times as long, for that or since its drafter has to compute a prompt, each try in vain
+// doubles the steps to the next, tryDoublings times.
 const tryAfter, tryTokens, tryDoublings = 64, 3, 4
 
 // tryEvery is after how many steps without drafts one tries them.
 func (p *draftPlan) tryEvery() int {
-	if p.acceptance.Whole > 0 {
+	if p.acceptance.Whole > 0 || slices.ContainsFunc(p.candidates, func(c draft.Candidate) bool { return c.Behind > 0 }) {
 		return tryAfter << min(p.failed, tryDoublings)
 	}
 	return tryAfter
@@ -128,10 +131,11 @@ func (s *speculation) planDrafts(ahead bool) bool {
 	price := func(x draft.Extra) float64 {
 		seconds := s.times.Estimate(grown(shape, x))
 		if x.Seqs > 0 && seconds > 0 {
-			seconds += s.Drafter.Seconds(x.Seqs, x.Longest)
+			seconds += s.Drafter.Seconds(x.Seqs, x.Longest) + x.Behind
 		}
 		return seconds
 	}
+	s.findBehind()
 	s.mix(ahead, s.queue.outputs(), s.room(), price)
 	return s.plan.drafts(s.Always, s.queue.outputs(), s.room(), price)
 }
@@ -144,4 +148,19 @@ func (s *speculation) room() int {
 // grown is the shape of a step with drafts.
 func grown(x sched.Shape, drafts draft.Extra) sched.Shape {
 	return sched.Shape{Tokens: x.Tokens + drafts.Tokens, Logits: x.Logits + drafts.Tokens, Drafts: x.Drafts + drafts.Tokens, Rows: x.Rows + drafts.Tokens, Pairs: x.Pairs + drafts.Pairs}
+}
+
+// shared is over how many tokens of an answer what its drafter needs before is divided, at most: how long drafts stay worth it is not known.
+const shared = 64
+
+// findBehind notes what the drafter needs before it can propose for each candidate.
+func (s *speculation) findBehind() {
+	d, ok := s.Drafter.(draft.Behind)
+	if !ok {
+		return
+	}
+	for i, r := range s.plan.requests {
+		known := r.known()
+		s.plan.candidates[i].Behind = d.Behind(r.sched.ID, known) / float64(min(max(r.sched.Limit-known, 1), shared))
+	}
 }

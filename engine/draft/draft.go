@@ -131,6 +131,13 @@ type FromHidden interface {
 	Computed(all []Computed)
 }
 
+// Behind is a Drafter that has to compute what it has not seen of a sequence, such as its prompt, before it proposes anything for it.
+type Behind interface {
+	Drafter
+	// Behind is how many seconds that takes for a sequence of so many tokens, beyond what proposing takes in any case.
+	Behind(id int64, tokens int) float64
+}
+
 // Concurrent is a Drafter that may be asked while the target's device is at a step: it runs nothing there, and reads nothing of it.
 type Concurrent interface {
 	Drafter

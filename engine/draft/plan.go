@@ -3,18 +3,20 @@ package draft
 // Candidate is a sequence for which a step may verify a draft.
 type Candidate struct {
 	Acceptance *Acceptance
-	Max        int  // tokens of a draft, at most
-	Context    int  // tokens before it, which each of its rows attends to
-	Free       bool // its draft is there already, or takes nothing to look up
-	Tokens     int  // set by Plan: the tokens that are worth verifying
+	Max        int     // tokens of a draft, at most
+	Context    int     // tokens before it, which each of its rows attends to
+	Behind     float64 // seconds that its drafter needs before, this step's share
+	Free       bool    // its draft is there already, or takes nothing to look up
+	Tokens     int     // set by Plan: the tokens that are worth verifying
 }
 
 // Extra is what drafts add to a step.
 type Extra struct {
-	Seqs    int // sequences whose draft is to be computed
-	Longest int // tokens of the longest of those
-	Tokens  int // of all drafts
-	Pairs   int // pairs of a row and a cache row that it attends to
+	Behind  float64 // seconds before the drafter can compute those drafts
+	Seqs    int     // sequences whose draft is to be computed
+	Longest int     // tokens of the longest of those
+	Tokens  int     // of all drafts
+	Pairs   int     // pairs of a row and a cache row that it attends to
 }
 
 // Sum is what the planned drafts add to a step, and how many of their tokens are expected to be accepted.
@@ -29,6 +31,7 @@ func Sum(all []Candidate) (x Extra, accepted float64) {
 		}
 		if x.Tokens += c.Tokens; c.Tokens > 0 && !c.Free {
 			x.Seqs++
+			x.Behind += c.Behind
 			x.Longest = max(x.Longest, c.Tokens)
 		}
 	}
@@ -63,6 +66,7 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 			}
 			if x.Longest = max(x.Longest, k+1); k == 0 {
 				x.Seqs++
+				x.Behind += c.Behind
 			}
 		}
 	}
@@ -79,6 +83,7 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 			continue
 		}
 		tokens += expected[class]
+		sum.Behind += x.Behind
 		sum.Seqs, sum.Tokens, sum.Pairs, sum.Longest = sum.Seqs+x.Seqs, sum.Tokens+x.Tokens, sum.Pairs+x.Pairs, max(sum.Longest, x.Longest)
 		if sum.Tokens > room {
 			break

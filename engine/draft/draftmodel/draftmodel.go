@@ -43,6 +43,7 @@ type drafter struct {
 	batch   backend.Batch
 	buffer  []float32
 	times   draft.StepTimes
+	row     float64 // seconds that a row of tokens takes that it catches up on: an average that forgets; 0: it has not done so yet
 }
 
 // slot is the part of the cache that a sequence has.
@@ -60,6 +61,17 @@ func (d *drafter) Name() string { return string(draft.DraftModel) }
 
 // Seconds implements draft.Drafter: a step for each token. It is 0 before the first.
 func (d *drafter) Seconds(seqs, tokens int) float64 { return d.times.Seconds(seqs, tokens) }
+
+// usual is how many tokens of a sequence that it is asked for in every step it has not computed, at most.
+const usual = 2
+
+// Behind implements draft.Behind.
+func (d *drafter) Behind(id int64, tokens int) float64 {
+	if slot, has := d.owners.Find(id); has {
+		tokens -= len(d.slots[slot].computed)
+	}
+	return d.row * float64(max(tokens-usual, 0))
+}
 
 // Propose implements draft.Drafter. A call computes no more of what is not drafted, such as prompts, than one step has room for; sequences that are
 // not at their last token then get no draft.
@@ -84,8 +96,17 @@ func (d *drafter) Propose(seqs []draft.Sequence) error {
 		x.agree()
 		d.active = append(d.active, x)
 	}
+	began, n := time.Now(), len(d.active)
 	if err := d.step(); err != nil {
 		return err
+	}
+	if rows := len(d.batch.Tokens); rows > 2*usual*n {
+		const forget = 0.2
+		took := time.Since(began).Seconds() / float64(rows)
+		if d.row == 0 {
+			d.row = took
+		}
+		d.row += forget * (min(took, 2*d.row) - d.row) // one long step says little
 	}
 	for len(d.active) > 0 {
 		began := time.Now()
