@@ -167,15 +167,16 @@ func (l *adaptedLinear) whole() error {
 	}
 	x, rank := l.adapt.node.In[0], int32(paddedRank(l.adapt.node.Weights[0].Slots.Rank))
 	l.addOf = lora.Params{X: at(l.adapt.args.In[0]), H: at(l.adapt.args.Scratch), In: int32(x.Axis.Len()), Targets: int32(len(l.targets)), RankBound: rank}
-	l.fewOf = skinny.AdaptedParams{Params: p.few, H: d.adapted, Arrived: d.adapted + skinny.HiddenBytes, Passes: (rank + 15) / 16}
+	l.fewOf = skinny.AdaptedParams{Params: p.few, H: d.adapted, Arrived: d.adapted + skinny.HiddenBytes, Passes: (rank + 15) / 16, Ranks: rank}
 	p.wide.Deltas = true
 	for i, t := range l.targets {
 		l.addOf.Slots[i], l.addOf.Y[i], l.addOf.Out[i] = t.table, l.deltas[i], int32(l.layers[i].node.Out[0].Axis.Len())
-		l.fewOf.Slots[i] = t.table
+		b := t.bOf()
+		l.fewOf.Slots[i], l.fewOf.B[i] = t.table, skinny.SlotsB{At: b.At, Stride: int64(b.Stride / 2)}
 		if l.act != nil && i == 1 {
-			p.wide.Weights[0].Delta2, p.wide.Weights[0].B2 = l.deltas[1], t.bOf()
+			p.wide.Weights[0].Delta2, p.wide.Weights[0].B2 = l.deltas[1], b
 		} else {
-			p.wide.Weights[i].Delta, p.wide.Weights[i].B = l.deltas[i], t.bOf()
+			p.wide.Weights[i].Delta, p.wide.Weights[i].B = l.deltas[i], b
 		}
 	}
 	l.storeOf = lora.PlanesParams{Params: l.addOf, Planes: l.planes.At, Arrived: d.arrived, Passes: (rank + 15) / 16, Rows: int32(l.planes.Rows)}
@@ -210,7 +211,7 @@ func (l *adaptedLinear) put(s *step) error {
 		return l.parts(s)
 	case len(a.rounds) == 1 && m <= skinny.AdaptedRows:
 		p := &l.fewOf
-		p.M, p.Tiles, p.Places, p.Scales, p.Count = int32(m), a.Tiles.Tiles, a.places, a.Scales, int32(a.rounds[0].tiles)
+		p.M, p.Tiles, p.Places, p.RowSlots, p.Scales, p.Count = int32(m), a.Tiles.Tiles, a.places, a.rowSlots, a.Scales, int32(a.rounds[0].tiles)
 		return l.few.Launch(l.dev.stream, p)
 	case len(a.rounds) == 1 && l.behind.Pays(a.planes, int(l.storeOf.Passes)):
 		return l.putBehind(s, m, a)

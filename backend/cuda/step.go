@@ -153,7 +153,7 @@ func (w *writer) longs(from []uint64) driver.Ptr {
 
 // stepBytes bounds what a step's data takes.
 func stepBytes(lim backend.Limits, pairs int) int {
-	const arrays, ofTable, pad = 21, 2, 16 // those of pack but the rates, whose padding is in pairs
+	const arrays, ofTable, pad = 23, 2, 16 // those of pack but the rates, whose padding is in pairs
 	tables := max(1, len(lim.Groups))
 	ints := kernels.Counts + (5+backend.PositionAxes)*lim.Tokens + 3*lim.Seqs + 1 + tables*(lim.Tokens+lim.Seqs*lim.SeqPages) + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs + adapterInts(lim)
 	return 4*ints + (arrays+tables*ofTable)*pad

@@ -15,10 +15,11 @@ import (
 // stepAdapters is the rows of a step that adapters change, in tiles of one adapter each.
 type stepAdapters struct {
 	lora.Tiles
-	rounds []round
-	slots  driver.Ptr // [planes] int32: which slots the first round's rows have, one after the other; -1: none
-	planes int
-	places driver.Ptr // [rows] int32: tile × lora.TileRows + number in it of the row's first adapter, -1 without one; 0 where no row has any
+	rounds   []round
+	slots    driver.Ptr // [planes] int32: which slots the first round's rows have, one after the other; -1: none
+	planes   int
+	rowSlots driver.Ptr // [rows] int32: the slot of the row's first adapter, -1 without one
+	places   driver.Ptr // [rows] int32: tile × lora.TileRows + number in it of the row's first adapter, -1 without one; 0 where no row has any
 }
 
 // round is tiles that change different rows: those of each sequence's first adapter, then of its second, and so on.
@@ -39,7 +40,7 @@ func adapterInts(lim backend.Limits) int {
 	if lim.Adapters == 0 {
 		return 0
 	}
-	return ((tileInts+2)*backend.MaxSeqAdapters + 3) * (lim.Tokens + lim.Logits)
+	return ((tileInts+2)*backend.MaxSeqAdapters + 4) * (lim.Tokens + lim.Logits)
 }
 
 // mostTiles bounds the tiles of a round with so many rows: one of each adapter is not full. Recorded steps have up to twice as many.
@@ -79,6 +80,7 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 	}
 	var tiles, rows, scales, slots []int32
 	places := slices.Repeat([]int32{-1}, most)
+	rowSlots := slices.Clone(places)
 	last := int32(0)
 	for _, a := range b.Adapters {
 		last = max(last, a.Nth)
@@ -100,7 +102,7 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 					tiles = append(tiles, a.Slot, int32(len(rows)), 0, int32(len(slots)-1))
 				}
 				if nth == 0 {
-					places[r] = int32(open/tileInts*lora.TileRows) + tiles[open+2]
+					places[r], rowSlots[r] = int32(open/tileInts*lora.TileRows)+tiles[open+2], a.Slot
 				}
 				tiles[open+2]++
 				rows, scales = append(rows, int32(r)), append(scales, int32(math.Float32bits(a.Scale)))
@@ -122,6 +124,7 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 		binary.LittleEndian.PutUint32(dst[4*i:], uint32(x))
 	}
 	s.Tiles.Tiles, s.Rows, s.Scales, s.places = p, w.ints(room, rows), w.ints(room, scales), w.ints(most, places)
+	s.rowSlots = w.ints(most, rowSlots)
 	s.slots, s.planes = w.ints(len(slots), slots), len(slots)
 	return s
 }

@@ -16,15 +16,23 @@ const (
 // HiddenBytes is what AdaptedParams.H takes.
 const HiddenBytes = 4 * AdaptedRows * AdaptedParts * AdaptedRank * adaptedSplits
 
+// SlotsB is the second matrices of adapters for a weight: in each slot, Stride numbers apart, [N, Ranks] bf16. What an adapter does not have is zeros.
+type SlotsB struct {
+	At     driver.Ptr
+	Stride int64
+}
+
 // AdaptedParams mirrors AdaptedParams of adapted.h. Tiles and Scales are as lora.Tiles has them.
 type AdaptedParams struct {
 	Params
-	Tiles, Places, Scales driver.Ptr
-	Slots                 [AdaptedParts]driver.Ptr // of each part; of a gated problem of gate and up
-	H                     driver.Ptr               // HiddenBytes, all 0xff between launches
-	Arrived               driver.Ptr               // int32, 0 between launches
-	Count, Passes         int32                    // tiles; blocks for the ranks of each: 16 of them
-	splits, _             int32                    // blocks for the columns of A
+	Tiles, Places, RowSlots, Scales driver.Ptr
+	Slots                           [AdaptedParts]driver.Ptr // of each part; of a gated problem of gate and up
+	B                               [AdaptedParts]SlotsB     // of the same
+	H                               driver.Ptr               // HiddenBytes, all 0xff between launches
+	Arrived                         driver.Ptr               // int32, 0 between launches
+	Count, Passes                   int32                    // tiles; blocks for the ranks of each: 16 of them
+	splits                          int32                    // blocks for the columns of A
+	Ranks                           int32                    // numbers of a row of B, a multiple of 8
 }
 
 // AdaptedKernel is a problem's kernels where rows have LoRA adapters: one launch multiplies with the weights and with the adapters' matrices.

@@ -10,16 +10,23 @@
 namespace skinny_gemm {
 enum { ADAPTED_ROWS = 8, ADAPTED_RANK = 64, ADAPTED_PARTS = 3, ADAPTED_SPLITS = 16 }; // at most, of a launch
 
+// SlotsB is B in all slots. Ranks that an adapter does not have are zeros in B or in h.
+struct SlotsB {
+  const bf16* at; // [slots][n, ranks]
+  long stride;    // numbers from slot to slot
+};
 struct AdaptedParams {
   SkinnyParams product;
   const int* tiles;    // [count × 4] as in LoraParams
   const int* places;   // [m] tile × TILE_ROWS + number in the tile, or -1 for a row without an adapter
+  const int* rowSlots; // [m] the slot of a row's adapter, or -1
   const float* scales; // as in LoraParams
   const LoraSlot* slots[ADAPTED_PARTS]; // of each part; of a gated launch of gate and up
-  u32* h;              // [ADAPTED_SPLITS][ADAPTED_ROWS][ADAPTED_PARTS][ADAPTED_RANK]: A x, a part of the columns of A each; EMPTY between launches
+  SlotsB b[ADAPTED_PARTS];              // of the same
+  u32* h;              // [ADAPTED_SPLITS][ADAPTED_ROWS][ADAPTED_PARTS][ADAPTED_RANK]: A x by the scales, over a part of the columns of A each; EMPTY between launches
   int* arrived;        // blocks of the product that have read h; zero between launches
   int count, passes;   // tiles; blocks that the ranks of a tile's adapter are divided into
-  int splits, pad;     // blocks that the columns of A are divided into
+  int splits, ranks;   // blocks that the columns of A are divided into; numbers of a row of B, a multiple of 8
 };
 
 DEVICE u32* hiddenAt(const AdaptedParams& a, int split, int row, int part, int rank) {
@@ -37,26 +44,29 @@ template <int WARPS, bool GATED> DEVICE void shrink(const AdaptedParams& a) {
   int g = lane() / 4, t = lane() % 4, each = ceilDiv(p.k, STEP * a.splits) * STEP;
   if (a.tiles[4 * tile + 2] == 0) return; // a recorded launch has more tiles than a step may need
   int ranks[RT], most = 0;
+  float scales[RT];
   const bf16* w[RT][2];
   UNROLL for (int r = 0; r < RT; r++) {
     LoraSlot s = a.slots[part + r][a.tiles[4 * tile]];
-    ranks[r] = s.rank, most = maxi(most, s.rank);
+    ranks[r] = s.rank, most = maxi(most, s.rank), scales[r] = s.scale;
     const bf16* from = s.rank > 0 ? (const bf16*)s.a : p.part[0].w; // of no rank: something to read
     UNROLL for (int half = 0; half < 2; half++) w[r][half] = from + (long)maxi(mini(first + half * 8 + g, s.rank - 1), 0) * p.k + t * 8;
   }
-  if (first >= most) return;
   float acc[RT][1][4] = {};
   auto nothing = []() __attribute__((always_inline)) {};
-  stream<MmaBf16, WARPS, 1, RT>(acc, w, p, {split * each, mini(p.k, (split + 1) * each)}, nothing, nothing);
+  int end = first < most ? mini(p.k, (split + 1) * each) : 0; // of no ranks there is nothing to multiply
+  stream<MmaBf16, WARPS, 1, RT>(acc, w, p, {split * each, end}, nothing, nothing);
   share<float, 1, RT>(sums, acc);
   barrier();
   for (int i = threadX(); i < RT * 128; i += WARPS * 32) {
     int row = i / (RT * 16), r = i % (RT * 16) / 16, rank = first + i % 16;
-    if (row >= p.m || rank >= (r == 0 ? ranks[0] : ranks[RT - 1])) continue;
+    if (row >= p.m) continue;
     int place = a.places[row];
     if (place < 0 || place / TILE_ROWS != tile) continue;
     float sum = 0;
     UNROLL for (int k = 0; k < WARPS; k++) sum += sums[k][i];
+    sum *= (r == 0 ? scales[0] : scales[RT - 1]) * a.scales[a.tiles[4 * tile + 1] + place % TILE_ROWS];
+    if (rank >= (r == 0 ? ranks[0] : ranks[RT - 1])) sum = 0;
     asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(hiddenAt(a, split, row, part + r, rank)), "r"(encodePartial(sum)) : "memory");
   }
 }
@@ -64,13 +74,8 @@ template <int WARPS, bool GATED> DEVICE void shrink(const AdaptedParams& a) {
 // Adapted is what a block of the product adds: PARTS is 2 for gate and up, and 1 otherwise. A thread of the epilogue has one row of x and one column,
 // of the gate and of up.
 template <int PARTS> struct Adapted {
-  struct Row { // of B, for a row of x
-    const bf16* b;
-    float by;
-    int rank, pitch;
-  };
   struct Shared {
-    Row rows[ADAPTED_ROWS][PARTS];
+    int slots[ADAPTED_ROWS];
     float h[ADAPTED_ROWS][PARTS][ADAPTED_RANK];
   };
   const AdaptedParams& a;
@@ -79,35 +84,33 @@ template <int PARTS> struct Adapted {
   mutable int part;
   mutable Vec16 b[PARTS][2]; // the thread's numbers of B, of the first 16 ranks
 
-  // prepare finds the rows' adapters, and has the block's rows of B brought to the L2 cache.
+  DEVICE const bf16* rowOfB(int m, int r, int column) const { return a.b[part + r].at + s.slots[m] * a.b[part + r].stride + (long)column * a.ranks; }
+  // prepare finds the rows' adapters, and has the block's rows of B brought to the L2 cache. One load waits for another's result and no more: each takes
+  // microseconds beside those of weights.
   DEVICE void prepare(int which, int row0, int n) const {
     part = PARTS > 1 ? 0 : which;
-    int i = threadX(), m = i / PARTS;
+    int m = threadX();
     if (m >= a.product.m) return;
-    Row r = {};
-    int place = a.places[m];
-    if (place >= 0) {
-      const int* tile = a.tiles + 4 * (place / TILE_ROWS);
-      LoraSlot slot = a.slots[part + i % PARTS][tile[0]];
-      r = {(const bf16*)slot.b, slot.scale * a.scales[tile[1] + place % TILE_ROWS], slot.rank, slot.pitch};
-      const u8* from = (const u8*)(r.b + (long)row0 * r.pitch);
-      for (int at = 0; at < mini(16, n - row0) * r.pitch * 2; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+    s.slots[m] = a.rowSlots[m];
+    if (s.slots[m] < 0) return;
+    UNROLL for (int r = 0; r < PARTS; r++) {
+      const u8* from = (const u8*)rowOfB(m, r, row0);
+      for (int at = 0; at < mini(16, n - row0) * a.ranks * 2; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
     }
-    s.rows[m][i % PARTS] = r;
   }
   // collect fetches the thread's numbers of B, and waits for h.
   DEVICE void collect(int row0, int n) const {
     barrier();
     int mine = threadX() / (16 * PARTS), column = mini(row0 + threadX() % 16, n - 1);
+    bool has = mine < a.product.m && s.slots[mini(mine, ADAPTED_ROWS - 1)] >= 0;
     UNROLL for (int r = 0; r < PARTS; r++) UNROLL for (int j = 0; j < 2; j++) {
       b[r][j] = Vec16{};
-      if (mine < a.product.m && 8 * j < s.rows[mine][r].rank) b[r][j] = loadNoAllocate(s.rows[mine][r].b + (long)column * s.rows[mine][r].pitch + 8 * j);
+      if (has && 8 * j < a.ranks) b[r][j] = loadNoAllocate(rowOfB(mine, r, column) + 8 * j);
     }
     int ranks = a.passes * 16;
     for (int i = threadX(); i < a.product.m * PARTS * ranks; i += threads()) {
       int m = i / (PARTS * ranks), r = i / ranks % PARTS, rank = i % ranks;
-      if (rank >= s.rows[m][r].rank) continue;
-      s.h[m][r][rank] = hidden(m, part + r, rank);
+      if (s.slots[m] >= 0) s.h[m][r][rank] = hidden(m, part + r, rank);
     }
   }
   // hidden is the sum of the splits of a number of h, in their order.
@@ -135,16 +138,15 @@ template <int PARTS> struct Adapted {
     return before;
   }
   DEVICE float add(float sum, int m, int r, int column) const {
-    const Row& row = s.rows[m][r];
-    float more = 0;
+    if (s.slots[m] < 0) return sum;
     auto eight = [&](Vec16 v, int j) __attribute__((always_inline)) {
       const float* h = s.h[m][r] + j;
-      UNROLL for (int i = 0; i < 4; i++) more += low(v.x[i]) * h[2 * i] + high(v.x[i]) * h[2 * i + 1];
+      UNROLL for (int i = 0; i < 4; i++) sum += low(v.x[i]) * h[2 * i] + high(v.x[i]) * h[2 * i + 1];
     };
     UNROLL for (int j = 0; j < 2; j++)
-      if (8 * j < row.rank) eight(b[r][j], 8 * j);
-    for (int j = 16; j < row.rank; j += 8) eight(*(const Vec16*)(row.b + (long)column * row.pitch + j), j);
-    return row.rank > 0 ? sum + row.by * more : sum;
+      if (8 * j < a.ranks) eight(b[r][j], 8 * j);
+    for (int j = 16; j < a.ranks; j += 8) eight(*(const Vec16*)(rowOfB(m, r, column) + j), j);
+    return sum;
   }
   DEVICE void leave(int before) const {
     if (warp() > 0 || uniform(before) + 1 < gridX() - first) return;

@@ -28,23 +28,24 @@ type adapterMatrices struct {
 	scale float32
 }
 
-// slotTable is a table of lora.Slot with random matrices.
-func slotTable(g *gputest.GPU, ranks []int, n, k int) (driver.Ptr, []adapterMatrices) {
+// slotTable is a table of lora.Slot with random matrices, and where their B are.
+func slotTable(g *gputest.GPU, ranks []int, n, k int) (driver.Ptr, SlotsB, []adapterMatrices) {
 	var table []byte
 	var all []adapterMatrices
+	pitch := slices.Max(ranks)
+	bs := make([]float32, len(ranks)*n*pitch)
 	for i, r := range ranks {
 		m := adapterMatrices{a: g.Random(r*k, 1/math.Sqrt(float64(k))), b: g.Random(n*r, 1), scale: 0.5 + float32(i)/4}
-		s := lora.Slot{Rank: int32(r), Pitch: int32(slices.Max(ranks)), Scale: m.scale}
-		b := make([]float32, n*int(s.Pitch)) // as a slot has room for, whatever its adapter has
+		s := lora.Slot{Rank: int32(r), Pitch: int32(pitch), Scale: m.scale}
 		for row := range n {
-			copy(b[row*int(s.Pitch):], m.b[row*r:(row+1)*r])
+			copy(bs[(i*n+row)*pitch:], m.b[row*r:(row+1)*r])
 		}
-		if s.B = g.BF16(b); r > 0 {
+		if r > 0 {
 			s.A = g.BF16(m.a)
 		}
 		table, all = append(table, lora.EncodeSlot(&s)...), append(all, m)
 	}
-	return g.Bytes(table), all
+	return g.Bytes(table), SlotsB{g.BF16(bs), int64(n * pitch)}, all
 }
 
 // make puts a problem on the device, with what it comes to.
@@ -78,13 +79,18 @@ func (c *adaptedProblem) make(g *gputest.GPU) (p AdaptedParams, want [][]float64
 		by[row] = 1 - float32(row)/16
 	}
 	tiles = append(tiles, make([]int32, 4*c.spare)...)
+	rowSlots := make([]int32, c.m)
+	for row, s := range c.rows {
+		rowSlots[row] = int32(s)
+	}
 	p.Tiles, p.Places, p.Scales, p.Count, p.Passes = g.Ints(tiles...), g.Ints(places...), g.F32(append(scales, 0)), int32(len(tiles)/4), int32((most+15)/16)
+	p.RowSlots, p.Ranks = g.Ints(rowSlots...), int32(slices.Max(c.ranks))
 	var halves [][]float32
 	for i, n := range c.n {
 		w, bias := g.Random(n*c.k, 1/math.Sqrt(float64(c.k))), g.Random(n, 1)
 		p.Part[i] = Part{W: g.BF16(w), Bias: g.F32(bias), Y: g.Room(graph.BF16, c.m*n), N: int32(n)}
 		var slots []adapterMatrices
-		p.Slots[i], slots = slotTable(g, c.ranks, n, c.k)
+		p.Slots[i], p.B[i], slots = slotTable(g, c.ranks, n, c.k)
 		y := make([]float64, c.m*n)
 		for j := range y {
 			row, o := j/n, j%n
@@ -155,13 +161,13 @@ func BenchmarkAdapted(b *testing.B) {
 			for _, m := range []int{1, 8} {
 				g.Scope(func() {
 					var set []AdaptedParams
-					table, _ := slotTable(g, []int{16}, 14336, shape.k)
+					table, bs, _ := slotTable(g, []int{16}, 14336, shape.k)
 					h, arrived := g.Poisoned(HiddenBytes), g.Zeros(4)
 					for range copies {
 						p := AdaptedParams{Params: Params{X: g.Noise(2 * m * shape.k), M: int32(m), K: int32(shape.k), Parts: int32(len(shape.n))}}
 						for i, n := range shape.n {
 							p.Part[i] = Part{W: g.Noise(2 * n * shape.k), Y: g.Poisoned(2 * m * n), N: int32(n)}
-							p.Slots[i] = table
+							p.Slots[i], p.B[i] = table, bs
 						}
 						if shape.gated {
 							p.Parts, p.Part[0].W = 1, g.Noise(2*total*shape.k)
@@ -171,6 +177,7 @@ func BenchmarkAdapted(b *testing.B) {
 							places[i], scales[i] = int32(i), 1
 						}
 						p.Tiles, p.Places, p.Scales, p.H, p.Arrived, p.Count, p.Passes = g.Ints(0, 0, int32(m), 0), g.Ints(places...), g.F32(scales), h, arrived, 1, 1
+						p.RowSlots, p.Ranks = g.Ints(make([]int32, m)...), 16
 						set = append(set, p)
 					}
 					adapted, err := NewAdapted(g.Loader, shape.gated)
