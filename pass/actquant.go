@@ -61,7 +61,7 @@ func roundingOf(n *graph.Node, o Options) graph.Type {
 	}
 	blocks, halves := o.Q8, o.BF16
 	for _, w := range matrices {
-		blocks, halves = blocks && inIntegers(w.Format), halves && w.Format == quant.BF16
+		blocks, halves = blocks && InIntegers(w.Format), halves && w.Format == quant.BF16
 	}
 	switch {
 	case blocks:
@@ -72,8 +72,8 @@ func roundingOf(n *graph.Node, o Options) graph.Type {
 	return graph.F32
 }
 
-// inIntegers reports whether matrices in a format are multiplied with inputs in Q8: those in blocks of whole numbers.
-func inIntegers(f quant.Format) bool {
+// InIntegers reports whether matrices in a format are multiplied with inputs in Q8: those in blocks of whole numbers.
+func InIntegers(f quant.Format) bool {
 	return f.Block() > 1 && !f.ScaledRows() && !f.Descriptor().FloatCodes
 }
 

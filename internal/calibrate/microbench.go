@@ -7,6 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights/recipe"
@@ -55,7 +56,7 @@ func (y *benchGraph) products(out, in int, formats []quant.Format) {
 	for i, f := range formats {
 		o, from := graph.Linear{To: y.info.Act}, x
 		switch {
-		case y.info.Q8 && f.Block() > 1:
+		case y.info.Q8 && pass.InIntegers(f):
 			from = y.Emit(name+".q8."+f.String(), graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0] // one for each format, which may differ in layout
 		case y.info.BF16 && f == quant.BF16:
 			o.ActType = graph.BF16
