@@ -24,6 +24,9 @@ type cost struct {
 
 // cost prices one node of a group in a step with a working set of so many bytes.
 func (m *Model) cost(x *group, l *load, set residency) cost {
+	if x.adapts && l.adapters.rows == 0 { // it is not launched
+		return cost{}
+	}
 	p := m.profile
 	w := x.work(l)
 	c := cost{work: w, compute: float64(w.FLOPs) / p.FLOPs[x.number]}

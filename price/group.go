@@ -28,6 +28,9 @@ type group struct {
 	all     float64   // bytes of those
 
 	fixed, perToken, perLogit, perRow, perPair graph.Work
+
+	adapts                              bool // only what adapters ask for
+	perAdapted, perRankRow, perRankByte graph.Work
 }
 
 // groupsOf sorts what a graph's nodes compute into groups. Operations with different places in launches are not alike.
@@ -58,6 +61,9 @@ func groupsOf(g *graph.Graph, p *Profile, windows []window) ([]*group, error) {
 // without takes traffic out of the group's work that stays within a node.
 func (x *group) without(o *operation) {
 	of := func(v *graph.Value) *graph.Work {
+		if x.adapts {
+			return &x.perAdapted
+		}
 		if v.Rows == graph.Logits {
 			return &x.perLogit
 		}
@@ -124,7 +130,21 @@ func newGroup(n *graph.Node, p *Profile, windows []window) (*group, error) {
 		x.coef = p.Fit.coef(n.Op.Name())
 	}
 	x.probe(n)
+	x.probeAdapters(n)
 	return x, nil
+}
+
+// probeAdapters is probe for what depends on the adapters of a step. Of rows of logits nothing is counted.
+func (x *group) probeAdapters(n *graph.Node) {
+	if x.adapts = graph.IsAdapter(n); !x.adapts {
+		return
+	}
+	work := func(rank, bytes int) graph.Work {
+		return n.Op.Work(n, &graph.Step{Seqs: []graph.Seq{{New: 1}}, Adapters: []graph.StepAdapter{{Rank: rank, Bytes: bytes}}})
+	}
+	x.perAdapted = work(0, 0)
+	x.perRankRow = work(1, 0).Plus(times(x.perAdapted, -1))
+	x.perRankByte = work(1, 1).Plus(times(work(1, 0), -1))
 }
 
 // probe finds the coefficients of a node's work from its op's Work of steps that differ in one quantity. Windows are left out: the load
@@ -190,6 +210,11 @@ func (x *group) work(l *load) graph.Work {
 	plus(&w, &x.perLogit, l.logits)
 	plus(&w, &x.perRow, l.rows[x.window])
 	plus(&w, &x.perPair, l.pairs[x.window])
+	if x.adapts {
+		plus(&w, &x.perAdapted, l.adapters.rows)
+		plus(&w, &x.perRankRow, l.adapters.rankRows)
+		plus(&w, &x.perRankByte, l.adapters.rankBytes)
+	}
 	w.CacheRead += x.state * l.resumed
 	w.CacheWrite += x.state * l.seqs
 	if x.experts.Experts > 0 {

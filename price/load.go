@@ -18,6 +18,27 @@ type load struct {
 	seqs, resumed  int64 // sequences, and those of them that have a past: states written and read
 	decodes        bool  // every sequence goes on by one token
 	rows, pairs    [maxWindows]int64
+	adapters       adapterLoad
+}
+
+// adapterLoad is what the adapters of a step do: rows that they change, a row once for each of its adapters.
+type adapterLoad struct {
+	rows      int64
+	rankRows  int64 // Σ of rank, over those rows
+	rankBytes int64 // Σ of rank × bytes of a number, over the adapters, each once
+}
+
+// adaptersOf is the load of a step's adapters.
+func adaptersOf(s *graph.Step) (l adapterLoad) {
+	for i, a := range s.Adapters {
+		rows := int64(s.Seqs[a.Seq].New - a.Skip)
+		l.rows += rows
+		l.rankRows += rows * int64(a.Rank)
+		if i == 0 || s.Adapters[i-1].Slot != a.Slot {
+			l.rankBytes += int64(a.Rank) * int64(a.Bytes)
+		}
+	}
+	return l
 }
 
 // maxWindows is how many different windows the caches of a model may have.
@@ -54,7 +75,7 @@ func (w window) of(s *graph.Step) (rows, pairs int64) {
 
 // measure is the load of a step.
 func (m *Model) measure(s *graph.Step) load {
-	l := load{tokens: int64(s.Tokens()), logits: int64(s.Logits), seqs: int64(len(s.Seqs))}
+	l := load{tokens: int64(s.Tokens()), logits: int64(s.Logits), seqs: int64(len(s.Seqs)), adapters: adaptersOf(s)}
 	for _, q := range s.Seqs {
 		if q.Past > 0 {
 			l.resumed++
@@ -67,12 +88,17 @@ func (m *Model) measure(s *graph.Step) load {
 	return l
 }
 
-// guess is the load of a shape. Sequences, all of which have a past, and windowed rows and pairs are upper bounds: every row of logits but those of
+// guess is the load of a shape. Its rows have adapters as those of the last step had that was observed. Sequences, all of which have a past, and windowed rows and pairs are upper bounds: every row of logits but those of
 // drafts is a sequence, and there may be one more, whose prompt is not finished in this step.
 func (m *Model) guess(s Shape) load {
 	l := load{tokens: int64(s.Tokens), logits: int64(s.Logits), decodes: s.Tokens == s.Logits && s.Drafts == 0}
 	l.seqs = min(l.logits-int64(s.Drafts)+1, l.tokens)
 	l.resumed = l.seqs
+	if last := m.adapted.Load(); last != nil && last.adapters.rows > 0 {
+		l.adapters = last.adapters
+		l.adapters.rows = l.adapters.rows * l.tokens / max(last.tokens, 1)
+		l.adapters.rankRows = l.adapters.rankRows * l.tokens / max(last.tokens, 1)
+	}
 	for i, w := range m.windows {
 		l.rows[i], l.pairs[i] = int64(s.Rows), int64(s.Pairs)
 		if w.bothWays {

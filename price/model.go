@@ -3,6 +3,7 @@ package price
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -15,6 +16,7 @@ type Model struct {
 	windows []window // of the caches, each once
 	weights int64    // bytes that every step reads
 	vocab   float64
+	adapted atomic.Pointer[load] // the last step that was observed, where steps have adapters
 
 	mu      sync.Mutex
 	correct [2]correction // of launched steps and of replayed ones, which overlap differently
@@ -148,7 +150,7 @@ func (m *Model) host(l *load) float64 {
 func (m *Model) workingSet(l *load) residency {
 	set := m.weights
 	for _, x := range m.groups {
-		set += x.perRow.CacheRead * l.rows[x.window] * int64(len(x.nodes))
+		set += (x.perRow.CacheRead*l.rows[x.window] + x.perRankByte.WeightBytes*l.adapters.rankBytes) * int64(len(x.nodes))
 	}
 	return m.profile.residency(set)
 }

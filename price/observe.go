@@ -5,6 +5,10 @@ import "github.com/ridge-llm/ridge/graph"
 // Observe updates the correction factors by the time that a step took, s, and returns what had been predicted.
 func (m *Model) Observe(s *graph.Step, seconds float64) (predicted float64) {
 	l := m.measure(s)
+	if last := m.adapted.Load(); l.adapters.rows > 0 || last != nil && last.adapters.rows > 0 {
+		seen := l // so that a step without adapters allocates nothing
+		m.adapted.Store(&seen)
+	}
 	parts := m.parts(&l)
 	m.mu.Lock()
 	defer m.mu.Unlock()
