@@ -34,6 +34,7 @@ func startCascade(t *testing.T, s server.Stage) *httptest.Server {
 		h.Close()
 		x.Close()
 		for _, m := range models {
+			leaks.Pages(t, m)
 			m.Close()
 		}
 		r.Close()
@@ -106,6 +107,7 @@ func TestCascadeConsistency(t *testing.T) {
 
 // TestCascadePassesRefusals: what the first model refuses, such as a prompt that is too long for it, the last is asked, from the beginning of the body.
 func TestCascadePassesRefusals(t *testing.T) {
+	leaks.Check(t)
 	r, err := ridge.NewRuntime(ridge.RuntimeOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +122,15 @@ func TestCascadePassesRefusals(t *testing.T) {
 	}
 	x := server.New(large, server.Options{Cascade: []server.Stage{{Model: small, Threshold: 0}}})
 	h := httptest.NewServer(x)
-	defer func() { h.Close(); x.Close(); small.Close(); large.Close(); r.Close() }()
+	defer func() {
+		h.Close()
+		x.Close()
+		for _, m := range []*ridge.Model{small, large} {
+			leaks.Pages(t, m)
+			m.Close()
+		}
+		r.Close()
+	}()
 	a, text := answered(t, h, "/v1/completions", `{"prompt": "`+strings.Repeat("Once upon a time there was a fox. ", 20)+`", "max_tokens": 4}`)
 	if a.StatusCode != http.StatusOK || a.Header.Get("X-Ridge-Model") != large.Name() || !strings.Contains(a.Header.Get("X-Ridge-Cascade"), "refused with status 400") {
 		t.Errorf("status %d, %v: %s", a.StatusCode, a.Header, text)
