@@ -38,7 +38,8 @@ type Options struct {
 	// TargetITL is the time between two tokens of an answer that prompts beside it should leave. 0: what a step's answers take alone, four times
 	// over, by the prices of steps; NoTargetITL: any time, prompts are read in chunks as large as a step.
 	TargetITL time.Duration
-	// AgingBound is how long the longest-prefix policy may let a request wait for others with more in the cache; 0: 10 s.
+	// AgingBound is how long the longest-prefix policy may let a request wait for others with more in the cache, and how long one whose adapters have no slot
+	// may wait for others that have; 0: 10 s.
 	AgingBound time.Duration
 	// WaitingServedRatio lets requests wait, for a while, until there are so many times as many as are running: answers are
 	// interrupted less often. 0: never.

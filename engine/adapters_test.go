@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
@@ -258,6 +259,36 @@ func TestActivated(t *testing.T) {
 		got, want := ask(cached, adapters, step.prompt, step.which), ask(fresh, others, step.prompt, step.which)
 		if got.final.Cached != step.cached || !slices.Equal(got.tokens, want.tokens) {
 			t.Errorf("%d, %s: %d tokens cached, want %d; %v, without a cache %v", i, step.what, got.final.Cached, step.cached, got.tokens, want.tokens)
+		}
+	}
+}
+
+// TestAdapterAging: a request with two adapters that are in no slot gets both, though requests with one adapter each never cease and would take every slot that
+// becomes free.
+func TestAdapterAging(t *testing.T) {
+	s := adapterSetup{open: llama, lim: roomy, slots: 2, n: 6, options: engine.Options{AgingBound: 20 * time.Millisecond}}
+	e, all := s.start(t)
+	ctx, stop := context.WithCancel(context.Background())
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer stop()
+	for i := range 4 {
+		others.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				r := engine.Request{Prompt: prompt(i*100+n%100, 5), MaxTokens: 4, Params: greedy(), Adapters: []engine.AdapterUse{{Adapter: all[i], Scale: 1}}}
+				<-submit(t, e, context.Background(), r)
+			}
+		})
+	}
+	for range 3 {
+		r := engine.Request{Prompt: prompt(7, 9), MaxTokens: 4, Params: greedy(), Adapters: []engine.AdapterUse{{Adapter: all[4], Scale: 1}, {Adapter: all[5], Scale: 1}}}
+		select {
+		case got := <-submit(t, e, context.Background(), r):
+			if got.final.Err != nil || len(got.tokens) != 4 {
+				t.Fatalf("%v, %v", got.tokens, got.final.Err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("a request with two adapters waits for ever behind those with one")
 		}
 	}
 }

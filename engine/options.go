@@ -19,7 +19,8 @@ type Options struct {
 	MaxWaiting int          // requests that wait at most; more are refused. 0: 4096
 	StepTokens int          // tokens in a step; 0: as many as the program was compiled for
 
-	// AgingBound is how long sched.LongestPrefix may let a request wait for the sake of others with more in the cache; 0: 10 s.
+	// AgingBound is how long sched.LongestPrefix may let a request wait for the sake of others with more in the cache, and how long one whose adapters have no
+	// slot may wait for the sake of others that have; 0: 10 s.
 	AgingBound time.Duration
 	// WaitingServedRatio lets requests wait until there are so many times as many as are running, or for heldSteps steps:
 	// fewer interruptions of answers by prompts. 0: none waits for that.
@@ -81,7 +82,7 @@ func (o Options) check(lim backend.Limits) error {
 	case o.ITLRatio != 0 && !(o.ITLRatio > 1):
 		return fmt.Errorf("engine: prompts may make a step %v times as long; 0 (any time) or more than 1 is possible", o.ITLRatio)
 	case o.AgingBound < 0:
-		return fmt.Errorf("engine: the longest-prefix policy may let a request wait for %v; 0 (%v) or more is possible", o.AgingBound, defaultAging)
+		return fmt.Errorf("engine: a request may be left waiting for %v; 0 (%v) or more is possible", o.AgingBound, defaultAging)
 	case o.SwapPage < 0:
 		return fmt.Errorf("engine: moving a page to host memory takes %v; 0 or more is possible", o.SwapPage)
 	}

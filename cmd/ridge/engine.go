@@ -22,7 +22,7 @@ func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl.IntVar(&o.StepTokens, "max-num-batched-tokens", 0, "most tokens of a step; 0: 512, on a GPU 2048")
 	fl.Var((*targetFlag)(&o.TargetITL), "target-itl", "inter-token latency (ITL) that prefill chunks must leave to decoding requests, such as 50ms: chunks get the size that this allows; default: 4 times what a step takes with the decoding requests alone; 0: chunks fill the step")
 	addPolicy(fl, (*sched.Policy)(&o.Policy), sched.FCFS)
-	fl.DurationVar(&o.AgingBound, "aging-bound", 0, "longest time that --policy longest-prefix may prefer other requests to one that waits; 0: 10s")
+	fl.DurationVar(&o.AgingBound, "aging-bound", 0, "longest time that --policy longest-prefix, or requests whose LoRA adapters are in slots, may be preferred to one that waits; 0: 10s")
 	fl.Float64Var(&o.WaitingServedRatio, "waiting-served-ratio", 0, "start a prefill only when waiting requests are this many times the running ones, or have waited for a while, so that decoding is interrupted less often; 0: start at once")
 	fl.StringVar(&o.PrefixIndex, "prefix-index", "radix", "prefix cache index: radix, hash, or none")
 	fl.Var((*budgetFlag)(&o.KV), "kv-memory", "memory for the KV cache (on a GPU also for the LoRA adapters there), as 4GiB or as 50% of what is free after loading the weights; default: enough for --max-num-seqs requests of the whole context, at most 90%")
