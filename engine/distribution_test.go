@@ -115,56 +115,58 @@ func TestDraftersKeepDistribution(t *testing.T) {
 		"draft_model": draftmodel.New(&markovRunner{lim: lim, of: other}, func() error { return nil }),
 		"trees":       &randomTrees{random: rand.New(rand.NewPCG(5, 6)), vocab: vocab},
 	} {
-		var count [vocab][vocab]float64
-		drafted, accepted := 0, 0
-		most := most
-		if d == lookahead {
-			most = 12
-		}
-		for seed, left := uint64(0), draws; left > 0; seed++ {
-			r := startDistribution(t, seed, vocab)
-			for len(r.tokens) < length && left > 0 {
-				from := len(r.tokens)
-				seqs := []draft.Sequence{{ID: int64(seed), Tokens: r.tokens, Max: most, Choose: r.choose}}
-				if err := d.Propose(seqs); err != nil {
-					t.Fatal(err)
-				}
-				r.draft = draft.Draft{Tokens: slices.Clone(seqs[0].Draft.Tokens), Parents: slices.Clone(seqs[0].Draft.Parents), Window: seqs[0].Draft.Window}
-				s := &fixedRows{hostSampler: hostSampler{samplers: make([]sample.Sampler, 1)}, rows: [][]float32{target[r.tokens[from-1]]}}
-				for _, id := range r.draft.Tokens {
-					s.rows = append(s.rows, target[id])
-				}
-				o := &output{request: r, position: from, rows: len(s.rows), sampled: len(s.rows)}
-				o.take(s, nil, 0)
-				for i := from; i < len(r.tokens); i++ {
-					count[r.tokens[i-1]][r.tokens[i]]++
-					left--
-				}
-				if watching, ok := d.(draft.Observer); ok {
-					watching.Observe(int64(seed), o.after[:r.draft.Window])
-				}
-				drafted, accepted = drafted+len(r.draft.Tokens), accepted+o.accepted
+		t.Run(name, func(t *testing.T) {
+			var count [vocab][vocab]float64
+			drafted, accepted := 0, 0
+			most := most
+			if d == lookahead {
+				most = 12
 			}
-			d.Forget(int64(seed), r.tokens)
-		}
-		chi := 0.0
-		for a := range count {
-			n := 0.0
-			for _, x := range count[a] {
-				n += x
+			for seed, left := uint64(0), draws; left > 0; seed++ {
+				r := startDistribution(t, seed, vocab)
+				for len(r.tokens) < length && left > 0 {
+					from := len(r.tokens)
+					seqs := []draft.Sequence{{ID: int64(seed), Tokens: r.tokens, Max: most, Choose: r.choose}}
+					if err := d.Propose(seqs); err != nil {
+						t.Fatal(err)
+					}
+					r.draft = draft.Draft{Tokens: slices.Clone(seqs[0].Draft.Tokens), Parents: slices.Clone(seqs[0].Draft.Parents), Window: seqs[0].Draft.Window}
+					s := &fixedRows{hostSampler: hostSampler{samplers: make([]sample.Sampler, 1)}, rows: [][]float32{target[r.tokens[from-1]]}}
+					for _, id := range r.draft.Tokens {
+						s.rows = append(s.rows, target[id])
+					}
+					o := &output{request: r, position: from, rows: len(s.rows), sampled: len(s.rows)}
+					o.take(s, nil, 0)
+					for i := from; i < len(r.tokens); i++ {
+						count[r.tokens[i-1]][r.tokens[i]]++
+						left--
+					}
+					if watching, ok := d.(draft.Observer); ok {
+						watching.Observe(int64(seed), o.after[:r.draft.Window])
+					}
+					drafted, accepted = drafted+len(r.draft.Tokens), accepted+o.accepted
+				}
+				d.Forget(int64(seed), r.tokens)
 			}
-			for b, x := range count[a] {
-				want := n * target.chance(a, b)
-				chi += (x - want) * (x - want) / want
+			chi := 0.0
+			for a := range count {
+				n := 0.0
+				for _, x := range count[a] {
+					n += x
+				}
+				for b, x := range count[a] {
+					want := n * target.chance(a, b)
+					chi += (x - want) * (x - want) / want
+				}
 			}
-		}
-		t.Logf("%s: χ² %.1f of %d draws; %d of %d drafted tokens accepted", name, chi, draws, accepted, drafted)
-		if chi > 59.7 { // 30 degrees of freedom: this has a chance of 0.001; the seeds are fixed, and so is the result
-			t.Errorf("%s: χ² is %.1f", name, chi)
-		}
-		if accepted == 0 || accepted == drafted {
-			t.Errorf("%s: %d of %d drafted tokens were accepted: this shows little", name, accepted, drafted)
-		}
+			t.Logf("%s: χ² %.1f of %d draws; %d of %d drafted tokens accepted", name, chi, draws, accepted, drafted)
+			if chi > 59.7 { // 30 degrees of freedom: this has a chance of 0.001; the seeds are fixed, and so is the result
+				t.Errorf("%s: χ² is %.1f", name, chi)
+			}
+			if accepted == 0 || accepted == drafted {
+				t.Errorf("%s: %d of %d drafted tokens were accepted: this shows little", name, accepted, drafted)
+			}
+		})
 	}
 }
 

@@ -74,8 +74,11 @@ func newSpeculation(o Speculation, l *loop, stepTokens int) speculation {
 	if d, branches := o.Drafter.(draft.Branching); branches {
 		s.plan.acceptance.Trees = d.Trees()
 	}
+	if d, ok := o.Drafter.(draft.Concurrent); ok {
+		s.plan.lookedUp = d.Concurrent()
+	}
 	if _, whole := o.Drafter.(draft.Observer); whole {
-		s.plan.acceptance.Whole = o.Tokens
+		s.plan.acceptance.Whole, s.plan.lookedUp = o.Tokens, false
 	}
 	return s
 }

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"slices"
-
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/sched"
 )
@@ -17,6 +15,7 @@ type draftPlan struct {
 	unplanned  int        // steps since one was planned to have drafts
 	trying     bool       // drafts are planned though they are not worth it; see tryAgain
 	failed     int        // tries in a row since drafts were worth it
+	lookedUp   bool       // drafts take nothing to propose
 	silent     int        // steps for which nothing came of asking the drafter, since something did
 }
 
@@ -74,17 +73,17 @@ func (p *draftPlan) any() bool {
 	return false
 }
 
-// Where drafts have not been worth it for tryAfter steps, one step tries a few: what they take, and what becomes of them, may have changed. Of drafts that
-// are verified whole one is tried. Where a step with a draft may take several times as long, for that or since its drafter has to compute a prompt, each try in vain
-// doubles the steps to the next, tryDoublings times.
-const tryAfter, tryTokens, tryDoublings = 64, 3, 4
+// Where drafts have not been worth it for tryAfter steps, one step tries a few: what they take, and what becomes of them, may have changed. A step with a draft may take
+// several times as long as one without, so each try in vain doubles the steps to the next: drafts that are looked up, of which more changes from request to
+// request and a try takes less, a few times, and others tryDoublings times. Of drafts that are verified whole one is tried.
+const tryAfter, tryTokens, tryDoublings, lookupDoublings = 64, 3, 4, 2
 
 // tryEvery is after how many steps without drafts one tries them.
 func (p *draftPlan) tryEvery() int {
-	if p.acceptance.Whole > 0 || slices.ContainsFunc(p.candidates, func(c draft.Candidate) bool { return c.Behind > 0 }) {
-		return tryAfter << min(p.failed, tryDoublings)
+	if p.lookedUp {
+		return tryAfter << min(p.failed, lookupDoublings)
 	}
-	return tryAfter
+	return tryAfter << min(p.failed, tryDoublings)
 }
 
 // tryAgain has some tokens drafted after many steps without, a quarter of those that the step brings or tryTokens.
