@@ -9,7 +9,7 @@ import (
 // latentAttention is the kernel for a node that attends to a latent cache on the tensor cores; none if its values are of another type.
 func (d *Device) latentAttention(n *graph.Node, name string, bind bind) []backend.Kernel {
 	q, c := n.In[0], n.In[1].Cache
-	if !latent.Fits(c.K.Size, c.V.Size, q.Type, c.Type) {
+	if !latent.Fits(c.K.Size, c.V.Size, q.Type, c.Type, d.loader.Hopper()) {
 		return nil
 	}
 	return []backend.Kernel{kernel{dev: d, name: name, bind: bind, scratch: func(n *graph.Node, lim backend.Limits) int64 {

@@ -6,6 +6,11 @@
 // swizzled is where chunk c of 16 bytes of a line lies in its panel, which begins at a multiple of 1024 bytes: as swizzle mode 1 of wgmma has it.
 DEVICE u32 swizzled(int line, int c) { return line * 128 + ((c ^ line) & 7) * 16; }
 
+// storeMatrices stores four 8 × 8 matrices of 16-bit numbers as mma holds its first operand (Hopper); lane l gives where row l % 8 of matrix l / 8 lies.
+DEVICE void storeMatrices(u32 to, const u32 (&x)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+}
+
 #if __CUDA_ARCH__ >= 900
 // awaitCopies waits for a phase of an mbarrier, behind which what copies have written may be read, by wgmma too.
 DEVICE void awaitCopies(u32 bar, u32 phase) {

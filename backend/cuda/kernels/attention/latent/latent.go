@@ -40,9 +40,15 @@ type Problem struct {
 	Type                graph.Type // of the cache
 }
 
-// Fits reports whether the kernel takes queries and a cache of these types and heads of these sizes.
-func Fits(kSize, vSize int, q, cache graph.Type) bool {
-	return q == graph.BF16 && (cache == graph.BF16 || cache == graph.F16) && kSize <= maxK && vSize <= maxV && kSize%8 == 0 && vSize%2 == 0
+// Fits reports whether there is a kernel for queries and a cache of these types and heads of these sizes; caches of 8 bits are the wide one's alone.
+func Fits(kSize, vSize int, q, cache graph.Type, hopper bool) bool {
+	switch {
+	case q != graph.BF16:
+		return false
+	case cache == graph.F8 || cache == graph.I8:
+		return wide(kSize, vSize, hopper)
+	}
+	return (cache == graph.BF16 || cache == graph.F16) && kSize <= maxK && vSize <= maxV && kSize%8 == 0 && vSize%2 == 0
 }
 
 // Kernel is a problem bound to its kernels.
@@ -60,6 +66,8 @@ const (
 	wideShared   = 3*64*2*wideK + 1024
 )
 
+func wide(kSize, vSize int, hopper bool) bool { return hopper && kSize == wideK && vSize == wideV }
+
 func blocks(p Problem) int { return (p.Heads + heads - 1) / heads }
 
 // PartialBytes is the scratch for the partial results of steps of up to so many rows.
@@ -70,7 +78,7 @@ func PartialBytes(sms, rows int, p Problem) int64 {
 
 // New binds a problem. partial has PartialBytes.
 func New(l *kernels.Loader, p Problem, partial driver.Ptr) (*Kernel, error) {
-	if l.Hopper() && p.KSize == wideK && p.VSize == wideV {
+	if wide(p.KSize, p.VSize, l.Hopper()) {
 		return bind(l, p, partial, "attention/latent/latent_sm90", "latent_wide", wideThreads, wideShared)
 	}
 	return bind(l, p, partial, "attention/latent/latent", "latent_attention", 256, Shared)

@@ -1,6 +1,6 @@
 // What the kernels of attention to latent caches share.
 #pragma once
-#include "../../cuda.h"
+#include "../warp_pairs.h"
 
 struct LatentParams {
   Step step;
@@ -13,19 +13,6 @@ struct LatentParams {
   const u64* ancestors; // [T] of rows of trees; see backend.Batch
   int heads, kSize, vSize, most, splits;
   float scale;
-};
-
-constexpr float MASK_VALUE = -1e30f;
-
-struct Bf16 {
-  static DEVICE u32 query(u32 x) { return x; }
-  static DEVICE u32 pair(float a, float b) { return pack(a, b); }
-  static DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma(d, a[0], a[1], a[2], a[3], b0, b1); }
-};
-struct Half {
-  static DEVICE u32 query(u32 x) { return packF16(low(x), high(x)); }
-  static DEVICE u32 pair(float a, float b) { return packF16(a, b); }
-  static DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mmaF16(d, a[0], a[1], a[2], a[3], b0, b1); }
 };
 
 // LatentRow is a row, and which of its sequence's keys a split of it attends to: places [first, end) of those that it sees, or of those that are chosen.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 	"github.com/ridge-llm/ridge/graph"
@@ -42,7 +43,7 @@ func TestWide(t *testing.T) {
 		for _, c := range []struct {
 			heads, splits, most int
 			cache               graph.Type
-		}{{128, 1, 0, graph.BF16}, {16, 1, 0, graph.F16}, {80, 3, 0, graph.BF16}, {64, 1, 200, graph.BF16}, {64, 4, 200, graph.F16}} {
+		}{{128, 1, 0, graph.BF16}, {128, 2, 0, graph.BF16}, {16, 1, 0, graph.F16}, {80, 3, 0, graph.BF16}, {64, 1, 200, graph.BF16}, {64, 4, 200, graph.F16}} {
 			g.Scope(func() { compareWide(g, c.heads, c.splits, c.most, c.cache) })
 		}
 	})
@@ -80,50 +81,59 @@ func compareWide(g *gputest.GPU, heads, splits, most int, cache graph.Type) {
 		}
 		p.Chosen = g.F32(chosen)
 	}
-	var results [2][]float32
-	for i, name := range []string{"latent_attention", "latent_wide"} {
+	partial := g.Poisoned(rows * blocks(p) * splits * 64 * (v + 2) * 4)
+	compute := func(bind func() (*Kernel, error)) []float32 {
 		p.Y = g.Poisoned(rows * heads * v * 2)
-		partial := g.Poisoned(rows * blocks(p) * splits * 64 * (v + 2) * 4)
-		module, threads, shared := "attention/latent/latent", 256, Shared
-		if name == "latent_wide" {
-			module, threads, shared = "attention/latent/latent_sm90", wideThreads, wideShared
-		}
-		kernel, err := bind(g.Loader, p, partial, module, name, threads, shared)
+		kernel, err := bind()
 		g.Must(err)
 		g.Must(kernel.launch(g.Stream, &step, 0, 0, rows, splits))
-		results[i] = g.ReadBF16(p.Y, rows*heads*v)
+		return g.ReadBF16(p.Y, rows*heads*v)
 	}
-	want := make([]float64, len(results[0]))
-	for i, x := range results[0] {
-		want[i] = float64(x)
+	var want []float64
+	for _, x := range compute(func() (*Kernel, error) {
+		return bind(g.Loader, p, partial, "attention/latent/latent", "latent_attention", 256, Shared)
+	}) {
+		want = append(want, float64(x))
 	}
-	for r, n := range lengths {
-		at := r * heads * v
-		g.Near(fmt.Sprintf("%d heads, %d splits, %d chosen of a %s cache: %d keys", heads, splits, most, cache, n), results[1][at:at+heads*v], want[at:at+heads*v], 1e-2)
+	near := func(name string, got []float32) {
+		for r, n := range lengths {
+			at := r * heads * v
+			g.Near(fmt.Sprintf("%s: %d heads, %d splits, %d chosen of a %s cache: %d keys", name, heads, splits, most, cache, n), got[at:at+heads*v], want[at:at+heads*v], 1e-2)
+		}
 	}
+	near("wide", compute(func() (*Kernel, error) { return bindWide(g, p, partial) }))
 }
 
-// BenchmarkDecode is DeepSeek-V3's attention: 128 heads of 576 and 512 over caches of pages of 64; of sparse ones 2048 keys are chosen of each row.
+func bindWide(g *gputest.GPU, p Problem, partial driver.Ptr) (*Kernel, error) {
+	return bind(g.Loader, p, partial, "attention/latent/latent_sm90", "latent_wide", wideThreads, wideShared)
+}
+
+// BenchmarkDecode is DeepSeek-V3's attention: 128 heads of 576 and 512 over caches of pages of 64, and once of 16; of sparse ones 2048 keys are chosen of each row.
 func BenchmarkDecode(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
-		for _, c := range []struct{ seqs, length, most, heads int }{
-			{1, 4096, 0, 128}, {1, 32768, 0, 128}, {16, 4096, 0, 128}, {64, 4096, 0, 128}, {128, 4096, 0, 128}, {128, 4096, 0, 64}, {128, 4096, 0, 16},
-			{128, 32768, 0, 128}, {128, 32768, 2048, 128}, {16, 32768, 0, 128}, {16, 32768, 2048, 128},
+		for _, c := range []struct {
+			seqs, length, most, heads int
+			cache                     graph.Type
+		}{
+			{1, 4096, 0, 128, graph.BF16}, {1, 32768, 0, 128, graph.BF16}, {16, 4096, 0, 128, graph.BF16}, {64, 4096, 0, 128, graph.BF16}, {128, 4096, 0, 128, graph.BF16},
+			{128, 4096, 0, 64, graph.BF16}, {128, 4096, 0, 16, graph.BF16}, {128, 32768, 0, 128, graph.BF16}, {128, 32768, 2048, 128, graph.BF16},
+			{16, 32768, 0, 128, graph.BF16}, {16, 32768, 2048, 128, graph.BF16}, {128, 4096, 0, 128, graph.F8}, {128, 4096, 0, 16, graph.F8}, {128, 4096, 0, 128, graph.I8},
 		} {
-			g.Scope(func() { benchmark(g, c.seqs, c.length, c.most, c.heads) })
+			g.Scope(func() { benchmark(g, 64, c.seqs, c.length, c.most, c.heads, c.cache) })
 		}
+		g.Scope(func() { benchmark(g, 16, 128, 4096, 0, 128, graph.BF16) })
 	})
 }
 
-func benchmark(g *gputest.GPU, seqs, length, most, heads int) {
-	const page, k, v = 64, 576, 512
+func benchmark(g *gputest.GPU, page, seqs, length, most, heads int, cache graph.Type) {
+	const k, v = 576, 512
 	step, _ := g.Step(gputest.Workload{Seqs: seqs, Length: length, New: 1, Page: page})
 	var rowSeq []int32
 	for s := range seqs {
 		rowSeq = append(rowSeq, int32(s))
 	}
 	step.RowSeq = g.Ints(rowSeq...)
-	p := Problem{Q: g.Noise(seqs * heads * k * 2), Y: g.Poisoned(seqs * heads * v * 2), Heads: heads, KSize: k, VSize: v, Scale: 0.07, Type: graph.BF16, Most: most}
+	p := Problem{Q: g.Noise(seqs * heads * k * 2), Y: g.Poisoned(seqs * heads * v * 2), Heads: heads, KSize: k, VSize: v, Scale: 0.07, Type: cache, Most: most}
 	n := length
 	if most > 0 {
 		n = most
@@ -135,9 +145,13 @@ func benchmark(g *gputest.GPU, seqs, length, most, heads int) {
 		}
 		p.Chosen = g.F32(chosen)
 	}
-	bytes := seqs * length * 2 * k
-	copies := max(1, 256<<20/bytes+1)
 	partial := g.Poisoned(int(PartialBytes(g.Loader.SMs(), seqs, p)))
+	row := int(p.Type.RowBytes(k))
+	if p.Type == graph.I8 {
+		row += 4 // a scale
+	}
+	bytes := seqs * length * row
+	copies := max(1, 256<<20/bytes+1)
 	var set []*Kernel
 	for range copies {
 		p.Cache = g.Noise(bytes)
@@ -146,6 +160,6 @@ func benchmark(g *gputest.GPU, seqs, length, most, heads int) {
 		set = append(set, kernel)
 	}
 	d := g.Time(func(run int) error { return set[run%copies].Launch(g.Stream, &step, 0, 0, seqs) }).Seconds()
-	read, flops := float64(seqs*n*2*k), 2*float64(seqs*n)*float64(heads)*(k+v)
-	fmt.Printf("latent decode %4d × %6d, %3d heads, top %4d: %9.1f µs  %5.2f TB/s  %6.1f TFLOP/s  %s\n", seqs, length, heads, most, d*1e6, read/d/1e12, flops/d/1e12, g.Registers(set[0].attend))
+	read, flops := float64(seqs*n*row), 2*float64(seqs*n)*float64(heads)*(k+v)
+	fmt.Printf("latent decode %-4s %4d × %6d, %3d heads, top %4d: %9.1f µs  %5.2f TB/s  %6.1f TFLOP/s  %s\n", p.Type, seqs, length, heads, most, d*1e6, read/d/1e12, flops/d/1e12, g.Registers(set[0].attend))
 }
