@@ -27,7 +27,7 @@ const (
 
 // onTensorCores reports whether heads of these sizes can be multiplied there: they begin at multiples of 16 bytes, and so do their results.
 func onTensorCores(p *Params, x, w graph.Type) bool {
-	return x == graph.BF16 && w == graph.BF16 && p.Size%8 == 0 && p.K%8 == 0 && p.N%8 == 0 && p.Width%8 == 0
+	return x == graph.BF16 && w == graph.BF16 && p.Size%8 == 0 && p.K%8 == 0 && p.N%8 == 0 && p.Width%8 == 0 && p.Rest%8 == 0
 }
 
 // Find gets the kernel for rows of a type and matrices of another, of the sizes of p.

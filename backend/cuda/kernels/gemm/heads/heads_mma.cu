@@ -53,6 +53,7 @@ KERNEL(256, 1) heads_mma(PARAM HeadsParams p) {
     cpAsyncCommit();
   };
   UNROLL for (int i = 0; i < STAGES - 1; i++) load(i);
+  if (blockX() == 0) copyRest16(p, h, m0, ROWS);
   float d[COLUMNS / 2] = {};
   for (int step = 0; step < steps; step++) {
     cpAsyncWait<STAGES - 2>();
@@ -77,5 +78,4 @@ KERNEL(256, 1) heads_mma(PARAM HeadsParams p) {
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x[0]), "=r"(x.x[1]), "=r"(x.x[2]), "=r"(x.x[3]) : "r"(place(row, c)) : "memory");
     *(Vec16*)((bf16*)p.y + ((long)m * p.heads + h) * p.width + n) = x;
   }
-  if (blockX() == 0) copyRest<bf16>(p, h, m0, ROWS);
 }
