@@ -99,9 +99,9 @@ func NewScan(l *kernels.Loader, t graph.Type) (*Scan, error) {
 
 // Launch puts the kernel for a step on the stream.
 func (k *Scan) Launch(s *driver.Stream, tokens, seqs int, p *ScanParams) error {
-	kernel := k.tokens
+	kernel, threads := k.tokens, 256
 	if tokens == seqs {
-		kernel = k.step
+		kernel, threads = k.step, 128
 	}
 	return driver.Launch(s, kernel, driver.Grid{X: blocks(int(p.Inner), tile), Y: seqs, Threads: threads}, p)
 }
