@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,7 +29,7 @@ type evalFlags struct {
 	context, stride, windows int
 	exact, decode, asJSON    bool
 	exit                     ridge.EarlyExit
-	resume                   string
+	resume, save             string
 	task                     taskFlags
 }
 
@@ -67,6 +68,11 @@ An evaluation with --resume goes on where an earlier one of the same settings wa
 			if err != nil {
 				return err
 			}
+			if p, ok := r.(*evaluate.Result); ok && f.save != "" {
+				if err := saveEvaluation(cmp.Or(f.against, args[0]), f.save, p); err != nil {
+					return err
+				}
+			}
 			if f.asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
 			}
@@ -86,6 +92,7 @@ An evaluation with --resume goes on where an earlier one of the same settings wa
 	fl.BoolVar(&f.decode, "decode", false, "compute predicted tokens one at a time, as decoding does")
 	addEarlyExit(fl, &f.exit)
 	f.task.add(fl)
+	fl.StringVar(&f.save, "save", "", "keep the perplexity under this name of a quantisation, such as gptq4, beside the model or, with --against, that one, where ridge plan --quant finds it")
 	fl.StringVar(&f.resume, "resume", "", "file that keeps the results of parts or questions; one of an earlier run is gone on with")
 	fl.BoolVar(&f.asJSON, "json", false, "print the result as JSON")
 	return cmd
@@ -96,8 +103,11 @@ func (f *evalFlags) run(ctx context.Context, args []string, progress io.Writer) 
 	switch {
 	case (f.text == "") == (f.task.name == ""):
 		return nil, errors.New("eval: say with --text which text is to be predicted, or with --task and --data which benchmark is to be answered; one of both")
-	case f.task.name != "" && (f.against != "" || f.stride != 0 || f.windows != 0 || f.decode || len(f.exit.Layers) > 0):
-		return nil, errors.New("eval: --against, --stride, --parts, --decode and --early-exit are of a --text; leave them out with --task")
+	case f.task.name != "" && (f.against != "" || f.stride != 0 || f.windows != 0 || f.decode || len(f.exit.Layers) > 0 || f.save != ""):
+		return nil, errors.New("eval: --against, --stride, --parts, --decode, --early-exit and --save are of a --text; leave them out with --task")
+	}
+	if f.save != "" && f.against == "" && len(args) == 0 {
+		return nil, errors.New("eval: --save keeps an evaluation beside a model's file or directory; name the model")
 	}
 	dir, err := openModel(args)
 	if err != nil {

@@ -35,6 +35,7 @@ type planFlags struct {
 	asJSON           bool
 	plot             string
 	promise          capacity.SLO
+	quant            []string
 }
 
 func planCommand() *cobra.Command {
@@ -51,6 +52,9 @@ It tries every --device (by default every published GPU) in every layout that --
 first). For each of the others it prints the reason in a line. One device in one layout is shown in full, for several batch sizes.
 The exit code is 1 if no layout meets --slo.
 
+--quant compares ways to quantise the model on one device: memory, speed and, where ridge eval --save has put evaluations beside the model, quality; --plot
+draws them, with those that none beats in all three.
+
 --train estimates the memory of training with Adam in mixed precision instead.
 
 Times are predicted by the cost model of docs/price.md at the device's published peaks; docs/published.md compares them with
@@ -59,6 +63,7 @@ figures that others measured.`,
   ridge plan llama-3.1-70b --device h100-sxm --tp 4 --type BF16 --input 2048 --output 256 --plot plan.png
   ridge plan ./config.json --device h200,b200 --dollars h200=3.5,b200=5.5 --slo itl=30ms
   ridge plan llama-3.1-8b --device h200 --tp 1 --loras 200 --rank 16
+  ridge plan llama-3.1-8b --device h200 --tp 1 --quant q4_0,gptq4,fp8,nvfp4,2:4 --plot quant.png
   ridge plan llama-3.1-8b --device a100-80gb --dp 8 --train --zero 3 --recompute`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,6 +77,13 @@ figures that others measured.`,
 			}
 			if given := cmd.Flags().Changed; !given("input") && !given("output") && f.trace == "" {
 				f.shorten(m.Config.Context)
+			}
+			if len(f.quant) > 0 {
+				q, err := f.planQuant(cmp.Or(name, "the built-in model"), name, m)
+				if err != nil {
+					return err
+				}
+				return q.write(cmd.OutOrStdout(), f.plot, f.asJSON)
 			}
 			r, err := f.plan(cmp.Or(name, "the built-in model"), m)
 			if err != nil {
@@ -126,6 +138,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.limits.Context, "max-model-len", 0, "longest sequence; 0: the model's")
 	fl.IntVar(&f.loras.Slots, "loras", 0, "LoRA adapters that are on the device, of every matrix; the sequences have them in turn")
 	fl.IntVar(&f.loras.Rank, "rank", 16, "rank of each of --loras")
+	fl.StringSliceVar(&f.quant, "quant", nil, "ways to quantise the model, to be compared: "+strings.Join(quantNames(), ", ")+", and types of ridge convert")
 	fl.BoolVar(&f.train, "train", false, "plan for training")
 	fl.IntVar(&f.training.Zero, "zero", 0, "with --train: ZeRO stage, 0 to 3")
 	fl.BoolVar(&f.training.Recompute, "recompute", false, "with --train: recompute activations in the backward pass")
