@@ -3,6 +3,7 @@ package adapter
 import (
 	"encoding/binary"
 	"math"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -28,8 +29,8 @@ const pieceBytes = 256 << 10
 type piece struct {
 	t        *quant.Tensor
 	name     string
-	dst      []byte // of the whole matrix; nil: it is not copied
-	from, to int    // bytes
+	dst      func() []byte // of the whole matrix, made when the first piece is copied; nil: it is not copied
+	from, to int           // bytes
 }
 
 // numbers checks, in so many goroutines, that all matrices have finite numbers alone. With copied set they get memory of their own in the same pass, so
@@ -43,9 +44,9 @@ func (a *Adapter) numbers(copied bool, goroutines int) error {
 			name string
 		}{{&m.A, "lora_A of "}, {&m.B, "lora_B of "}, {&m.Saved, "the saved matrix of "}, {&m.Rows, "the trained rows of "}, {&m.Base, "the base's matrix of "}} {
 			n := len(t.t.Data)
-			var dst []byte
+			var dst func() []byte
 			if copied && n > 0 {
-				dst = make([]byte, n)
+				dst = sync.OnceValue(func() []byte { return make([]byte, n) }) // by the goroutines, since memory is cleared
 			}
 			for from := 0; from < n; from += pieceBytes {
 				pieces = append(pieces, piece{t.t, t.name + name, dst, from, min(from+pieceBytes, n)})
@@ -72,7 +73,7 @@ func (a *Adapter) numbers(copied bool, goroutines int) error {
 	}
 	for _, p := range pieces {
 		if p.dst != nil {
-			p.t.Data = p.dst
+			p.t.Data = p.dst()
 		}
 	}
 	return nil
@@ -83,7 +84,7 @@ func (a *Adapter) copyPiece(p *piece) error {
 	src := p.t.Data[p.from:p.to]
 	dst := src
 	if p.dst != nil {
-		dst = p.dst[p.from:p.to]
+		dst = p.dst()[p.from:p.to]
 	}
 	if i := copyFinite(dst, src, p.t.Format, p.dst != nil); i >= 0 {
 		at := (p.from + i) / (len(p.t.Data) / (p.t.Rows * p.t.Cols))
