@@ -64,7 +64,7 @@ method. A run of these methods that was ended goes on where it was when the same
 	flags.BoolVar(&f.asymmetric, "asymmetric", false, "groups have a zero point of their own; awq's always do")
 	flags.StringVar(&f.order, "act-order", "static", "order of columns in gptq: off, static (by magnitude of their inputs) or full (likewise, groups too: desc_act)")
 	flags.Float64Var(&f.o.GPTQ.Damping, "damping", 0.01, "of gptq's Hessian: a part of its mean that is added to the diagonal")
-	flags.BoolVar(&f.o.GPTQ.Clip, "clip", false, "gptq searches scales for the least error, instead of spanning all numbers of a group")
+	flags.BoolVar(&f.o.GPTQ.Clip, "clip", true, "gptq searches scales for the least error, instead of spanning all numbers of a group")
 	flags.Float64Var(&f.o.Alpha, "alpha", 0, "of smoothquant: how much of outliers goes into the matrices; 0: searched for each layer")
 	flags.StringVar(&f.layout, "layout", "", "of a directory: gptq, awq or compressed-tensors; default: by the method")
 	flags.StringVar(&f.sparsity, "sparsity", "50%", "of magnitude, wanda and sparsegpt: 50% or 2:4")
