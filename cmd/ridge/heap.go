@@ -5,6 +5,8 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,8 +19,8 @@ const (
 )
 
 // What requests leave behind is collected beside the steps of others, by threads of their priority. Weights and caches are no part of Go's heap, which is
-// small, so that it would be collected many times a second while a large body is read: it may grow by garbageBytes, but to no more than
-// mostPercent of what is in use.
+// small, so that it would be collected many times a second while a large body is read: it may grow by garbageBytes, but by no more than
+// mostPercent of what is in use, and by as much as that in any case.
 const (
 	garbageBytes = 256 << 20
 	mostPercent  = 400
@@ -37,11 +39,27 @@ func restCollector() (loaded func()) {
 		time.AfterFunc(restAfter, func() {
 			debug.SetMemoryLimit(limit)
 			if _, given := os.LookupEnv("GOGC"); !given {
-				var m runtime.MemStats
-				runtime.ReadMemStats(&m)
-				percent = collectPercent(m.HeapInuse)
+				followHeap()
+				return
 			}
 			debug.SetGCPercent(percent)
 		})
 	}
+}
+
+// followHeap sets GOGC by what is in use, now and after every collection until stop is called: grammars, answers and files that are kept make a small heap a large one.
+func followHeap() (stop func()) {
+	var stopped atomic.Bool
+	type cycle struct{ next func(*cycle) } // nothing refers to it, so that every collection finds it
+	set := func(c *cycle) {
+		if stopped.Load() {
+			return
+		}
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		debug.SetGCPercent(collectPercent(live[0].Value.Uint64()))
+		runtime.SetFinalizer(c, c.next)
+	}
+	set(&cycle{set})
+	return func() { stopped.Store(true) }
 }
