@@ -42,10 +42,13 @@ func recurrentCases() []Case {
 			return b.GatedDelta("y", 0, feed(b, "x", axis("qkv", o.Width(), 1)), feed(b, "a", heads), feed(b, "b", heads), o, b.Vector("decay", heads), b.Vector("bias", heads))
 		})
 	}
-	for _, o := range []graph.KimiDelta{{Heads: 3, Size: 16}, {Heads: 2, Size: 40}, {Heads: 2, Size: 128}} {
-		add("KimiDelta", o.Attrs(), func(b *graph.Builder) *graph.Value {
-			rows, heads := axis("values", o.Heads, o.Size), axis("heads", o.Heads, 1)
-			return b.KimiDelta("y", 0, feed(b, "q", rows), feed(b, "k", rows), feed(b, "v", rows), feed(b, "a", rows), feed(b, "b", heads), o, b.Weight("decay", heads, axis("one", 1, 1)), b.Vector("bias", rows))
+	for _, c := range []struct {
+		graph.KimiDelta
+		decay string
+	}{{graph.KimiDelta{Heads: 3, Size: 16}, "decay"}, {graph.KimiDelta{Heads: 2, Size: 40}, "decay"}, {graph.KimiDelta{Heads: 2, Size: 128}, "decay"}, {graph.KimiDelta{Heads: 2, Size: 64}, "strong_decay"}} {
+		add("KimiDelta", c.Attrs(), func(b *graph.Builder) *graph.Value {
+			rows, heads := axis("values", c.Heads, c.Size), axis("heads", c.Heads, 1)
+			return b.KimiDelta("y", 0, feed(b, "q", rows), feed(b, "k", rows), feed(b, "v", rows), feed(b, "a", rows), feed(b, "b", heads), c.KimiDelta, b.Weight(c.decay, heads, axis("one", 1, 1)), b.Vector("bias", rows))
 		})
 	}
 	for _, o := range []graph.SSD{

@@ -25,7 +25,7 @@ func Lookup(name string) (graph.Stored, bool) {
 	return f, true
 }
 
-// RandomWeights makes the tensors of a graph: norms near one, decays near minus one, embeddings of unit size, matrices that keep the size of
+// RandomWeights makes the tensors of a graph: norms near one, decays near minus one, strong ones near minus six, embeddings of unit size, matrices that keep the size of
 // what they multiply. What adapters fill has no tensor: its Tensor names the matrix that adapters change.
 func RandomWeights(g *graph.Graph, seed uint64) (Weights, error) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
@@ -38,6 +38,8 @@ func RandomWeights(g *graph.Graph, seed uint64) (Weights, error) {
 		x := make([]float32, rows*cols)
 		mean, size := float32(0), float32(1)
 		switch {
+		case strings.Contains(w.Name, "strong_decay"):
+			mean, size = -6, 0.6
 		case strings.Contains(w.Name, "decay"):
 			mean, size = -1, 0.1
 		case w.Out.Len() == 1:

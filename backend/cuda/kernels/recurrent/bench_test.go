@@ -77,10 +77,10 @@ func benchmarkPrompts(g *gputest.GPU, seqs, tokens int, eachKey bool) {
 		fmt.Printf("delta prompts, each key %-5t %-14s %d × %5d: %9.1f µs  %6.1f TFLOP/s  %s\n", eachKey, name, seqs, tokens, d*1e6, flops/d/1e12, g.Registers(kernel))
 	}
 	report("all", k.chunks, func(run int) error { return k.Launch(g.Stream, rows, seqs, false, &all[run%len(all)], scratch) })
-	_, shared := shape.prepared()
+	_, threads, shared := shape.prepared()
 	c := &deltaChunksParams{all[0], scratch}
 	report("prepare", k.prepare, func(int) error {
-		return driver.Launch(g.Stream, k.prepare, driver.Grid{X: slots(rows, seqs), Y: int(all[0].KeyHeads), Threads: 128, Shared: shared}, c)
+		return driver.Launch(g.Stream, k.prepare, driver.Grid{X: slots(rows, seqs), Y: int(all[0].KeyHeads), Threads: threads, Shared: shared}, c)
 	})
 }
 

@@ -12,9 +12,9 @@ DEVICE int sequenceOf(const Step& s, int chunk) {
   return seq;
 }
 
-// loadRows begins to load rows of a chunk into two panels; zeros beyond `rows` of `size` numbers.
+// loadRows begins to load rows of a chunk into two panels, by 128 threads; zeros beyond `rows` of `size` numbers.
 DEVICE void loadRows(u32 to, const bf16* from, long stride, int rows, int size) {
-  for (int i = threadX(); i < CHUNK * MAX_KEY / 8; i += threads()) {
+  for (int i = threadX() % 128; i < CHUNK * MAX_KEY / 8; i += 128) {
     int row = i / (MAX_KEY / 8), at = i % (MAX_KEY / 8);
     bool in = row < rows && at * 8 < size;
     cpAsync16(to + at / 8 * PANEL + swizzled(row, at % 8), in ? from + row * stride + at * 8 : from, in);

@@ -11,7 +11,6 @@ const (
 	panel    = 8192 // bytes of 64 columns of a chunk
 	maxChunk = 128  // largest keys, and rows of states of SSD
 	factors  = 1024 // bytes of the factors of a chunk
-	loaders  = 64   // threads
 	slack    = 1024 // of shared memory, to begin at a multiple of as many bytes
 	columns  = 64   // of a state that a warpgroup has
 	// ChunksShared is the most shared memory of a block of kernels that go through chunks, in bytes.
@@ -24,12 +23,15 @@ func Chunked(t graph.Type, keySize, valueSize int) bool {
 	return t == graph.BF16 && keySize <= maxChunk && keySize%8 == 0 && valueSize%8 == 0
 }
 
-// stages is how many chunks a block has in shared memory.
-func stages(l *kernels.Loader) int {
-	if l.Hopper() {
-		return 3
+// scanBlock is the threads and bytes of shared memory of a block that goes through chunks that take so many bytes; split: with two warpgroups on Hopper.
+func scanBlock(l *kernels.Loader, chunk int, split bool) (threads, shared int) {
+	switch {
+	case !l.Hopper():
+		return 192, 2*chunk + slack
+	case split:
+		return 384, 3*chunk + slack
 	}
-	return 2
+	return 192, 3*chunk + slack
 }
 
 // slots is how many places for chunks a step's sequences may take.

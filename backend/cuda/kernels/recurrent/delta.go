@@ -32,30 +32,31 @@ type DeltaShape struct {
 	EachKey            bool
 }
 
-// prepared is what is prepared of a chunk and head, and shared the memory of the blocks that do so, in bytes.
-func (s DeltaShape) prepared() (bytes, shared int) {
+// prepared is what is prepared of a chunk and head, in bytes, and the threads and bytes of shared memory of the blocks that do so.
+func (s DeltaShape) prepared() (bytes, threads, shared int) {
 	if s.EachKey {
-		return 8*panel + factors, chunk*(maxChunk+4)*4 + 2*chunk*(maxChunk+8)*2 + chunk*(chunk+4)*4 + 3*4*chunk
+		return 8*panel + factors, 256, 6*panel + chunk*(chunk+4)*4 + (16+5+10)*maxChunk*4 + 4*chunk + 4*4
 	}
-	return 2*panel + factors, 4*panel + 2*chunk*(chunk+4)*4 + 6*4*chunk
+	return 2*panel + factors, 128, 2*chunk*(chunk+4)*4 + 6*4*chunk
 }
 
 // Delta is the kernels of a layer for values of one type: for one token of each sequence, for the others in chunks, and for any token by token.
 type Delta struct {
 	step, prepare, chunks, tokens *driver.Kernel
 	shape                         DeltaShape
-	stages                        int
+	chunkThreads, chunkShared     int // of a block that goes through chunks
 }
 
 // DeltaScratch is the memory for the chunks of steps of up to so many tokens and sequences, in bytes.
 func DeltaScratch(tokens, seqs, valueHeads int, s DeltaShape) int64 {
-	bytes, _ := s.prepared()
+	bytes, _, _ := s.prepared()
 	return chunkScratch(tokens, seqs, valueHeads, bytes)
 }
 
 // NewDelta finds them; chunked: prompts are Chunked.
 func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *Delta, err error) {
-	d = &Delta{shape: s, stages: stages(l)}
+	d = &Delta{shape: s}
+	d.chunkThreads, d.chunkShared = s.scanBlock(l)
 	find := func(to **driver.Kernel, module, name string, shared int) {
 		if err == nil {
 			*to, err = l.Kernel("recurrent/"+module, name, shared)
@@ -69,22 +70,26 @@ func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *D
 		find(&d.step, "gated_delta_step", kernels.Name(sized(rule+"_step", s.KeySize), t), 0)
 	}
 	if chunked {
-		_, shared := s.prepared()
+		_, _, shared := s.prepared()
 		find(&d.prepare, rule+"_chunks", rule+"_prepare", shared)
-		find(&d.chunks, rule+"_chunks", rule+"_chunks", d.chunksShared())
+		find(&d.chunks, rule+"_chunks", rule+"_chunks", d.chunkShared)
 	} else {
 		find(&d.tokens, "gated_delta", kernels.Name(sized(rule, s.KeySize), t), 0)
 	}
 	return d, err
 }
 
-// chunksShared is the shared memory of a block that goes through chunks, in bytes.
-func (d *Delta) chunksShared() int {
-	bytes, _ := d.shape.prepared()
-	if bytes += panel; !d.shape.EachKey { // values
-		bytes += 4 * panel // queries and keys, which are prepared for KimiDelta
+// scanBlock is the threads and bytes of shared memory of a block that goes through chunks.
+func (s DeltaShape) scanBlock(l *kernels.Loader) (threads, shared int) {
+	bytes, _, _ := s.prepared()
+	if s.EachKey {
+		return scanBlock(l, bytes+panel, true) // values
 	}
-	return d.stages*bytes + slack
+	threads, shared = scanBlock(l, bytes+5*panel, true) // queries and keys, too, which are prepared for KimiDelta
+	if l.Hopper() {
+		shared += 2 * panel // a state, which KimiDelta has where keys were
+	}
+	return threads, shared
 }
 
 // Launch puts the kernels for a step on the stream; ones: some of its sequences may have one new token. scratch has DeltaScratch.
@@ -98,11 +103,11 @@ func (d *Delta) Launch(s *driver.Stream, tokens, seqs int, ones bool, p *DeltaPa
 		return driver.Launch(s, d.tokens, driver.Grid{X: blocks(int(p.ValueSize), tile), Y: int(p.ValueHeads), Z: seqs, Threads: threads}, p)
 	}
 	c, heads := &deltaChunksParams{*p, scratch}, int(p.KeyHeads) // whose value heads a block prepares together
-	_, shared := d.shape.prepared()
-	if err := driver.Launch(s, d.prepare, driver.Grid{X: slots(tokens, seqs), Y: heads, Threads: 128, Shared: shared}, c); err != nil {
+	_, threads, shared := d.shape.prepared()
+	if err := driver.Launch(s, d.prepare, driver.Grid{X: slots(tokens, seqs), Y: heads, Threads: threads, Shared: shared}, c); err != nil {
 		return err
 	}
-	return driver.Launch(s, d.chunks, driver.Grid{X: blocks(int(p.ValueSize), columns), Y: int(p.ValueHeads), Z: seqs, Threads: 128 + loaders, Shared: d.chunksShared()}, c)
+	return driver.Launch(s, d.chunks, driver.Grid{X: blocks(int(p.ValueSize), columns), Y: int(p.ValueHeads), Z: seqs, Threads: d.chunkThreads, Shared: d.chunkShared}, c)
 }
 
 // launchStep is the launch for sequences with one new token.

@@ -11,90 +11,125 @@ using L = Layout<GATED_DELTA>;
 
 // prepare: a block is a chunk and a key head; its value heads go two at a time.
 struct PrepareShared {
-  alignas(16) u8 q[2 * PANEL];
-  alignas(16) u8 k[2 * PANEL];
-  alignas(16) float a[2][CHUNK][A_LINE];
-  float sums[2][CHUNK], rate[2][CHUNK], lengthQ[CHUNK], lengthK[CHUNK];
+  union { // once they are multiplied, queries and keys are not needed any more
+    struct {
+      alignas(16) u8 q[2 * PANEL], k[2 * PANEL];
+    };
+    float a[2][CHUNK][A_LINE];
+  };
+  alignas(16) float sums[2][CHUNK], rate[2][CHUNK], lengthQ[CHUNK], lengthK[CHUNK];
 };
 
-KERNEL(128, 1) gated_delta_prepare(PARAM DeltaChunksParams c) {
-  launchDependentsAndWait();
+// makeLengths makes what queries and keys are divided by factors: a thread has a query or a key.
+DEVICE void makeLengths(PrepareShared& shared, int thread, float scale) {
+  const u8* line = thread < CHUNK ? shared.q : shared.k;
+  float squares[4] = {};
+#pragma unroll 4
+  for (int i = 0; i < MAX_KEY / 8; i++) {
+    Vec16 x = *(const Vec16*)(line + i / 8 * PANEL + swizzled(thread % CHUNK, i % 8));
+    UNROLL for (int e = 0; e < 4; e++) {
+      float a = low(x.x[e]), b = high(x.x[e]);
+      squares[e] += a * a + b * b;
+    }
+  }
+  (thread < CHUNK ? shared.lengthQ : shared.lengthK)[thread % CHUNK] = rsqrt(squares[0] + squares[1] + squares[2] + squares[3] + L2_EPS) * (thread < CHUNK ? scale : 1);
+}
+
+// putGates stores what the decays and rates of a value head come to, of which lane l has those of tokens 2l and 2l+1.
+DEVICE void putGates(PrepareShared& shared, Factors& to, int v, const float (&decay)[2], const float (&rate)[2]) {
+  float sum = prefixSum(decay[0] + decay[1]), last = shuffleFrom(sum, 31), sums[2] = {sum - decay[1], sum};
+  UNROLL for (int e = 0; e < 2; e++) {
+    int r = 2 * lane() + e;
+    shared.sums[v][r] = sums[e], shared.rate[v][r] = rate[e];
+    to.before[r] = expf(sums[e]) * shared.lengthK[r], to.query[r] = expf(sums[e]) * shared.lengthQ[r];
+    to.after[r] = expf(last - sums[e]) * shared.lengthK[r];
+  }
+  if (lane() == 0) to.decay = expf(last);
+}
+
+// putProducts makes A and P of a value head of products of keys and queries with keys, 16 rows by a warp.
+DEVICE void putProducts(PrepareShared& shared, u8* to, int v, int row0, const float (&kk)[CHUNK / 8][4], const float (&qk)[CHUNK / 8][4]) {
+  int g = lane() / 4, t = lane() % 4;
+  const float* sums = shared.sums[v];
+  float sum[2], a[2], q[2]; // of the thread's two rows
+  UNROLL for (int e = 0; e < 2; e++) {
+    int i = row0 + g + 8 * e;
+    sum[e] = sums[i], a[e] = shared.lengthK[i] * shared.rate[v][i], q[e] = shared.lengthQ[i];
+  }
+  Two next = *(const Two*)&sums[2 * t], nextLength = *(const Two*)&shared.lengthK[2 * t];
+  UNROLL for (int j = 0; j < CHUNK / 8; j++) {
+    Two ends = next, length = nextLength; // of the columns; those of the next are loaded ahead of stores
+    if (j + 1 < CHUNK / 8) next = *(const Two*)&sums[8 * j + 8 + 2 * t], nextLength = *(const Two*)&shared.lengthK[8 * j + 8 + 2 * t];
+    float between[4]; // computed for all columns: a branch would have each exponential wait for the one before
+    UNROLL for (int e = 0; e < 4; e++) {
+      between[e] = expf(sum[e / 2] - ends.x[e % 2]) * length.x[e % 2];
+      if (8 * j + 2 * t + e % 2 > row0 + g + e / 2 * 8) between[e] = 0;
+    }
+    UNROLL for (int e = 0; e < 2; e++) {
+      int i = row0 + g + 8 * e;
+      *(u32*)(to + swizzled(i, j) + 4 * t) = pack(between[2 * e] * q[e] * qk[j][2 * e], between[2 * e + 1] * q[e] * qk[j][2 * e + 1]);
+      *(Two*)&shared.a[v][i][8 * j + 2 * t] = {between[2 * e] * a[e] * kk[j][2 * e], between[2 * e + 1] * a[e] * kk[j][2 * e + 1]};
+    }
+  }
+}
+
+// prepareChunk prepares a chunk, by 128 threads; group: which 128 of the block they are, who have four named barriers from 4 group + 1 on.
+DEVICE void prepareChunk(const DeltaChunksParams& c, PrepareShared& shared, int slot, int kh, int group) {
   const DeltaParams& p = c.delta;
-  PrepareShared& shared = *(PrepareShared*)dynamic;
-  int seq = sequenceOf(p.step, blockX()), kh = blockY();
-  int n = blockX() - firstChunk(p.step, seq), from = p.step.qStart[seq] + n * CHUNK, rows = mini(CHUNK, p.step.qStart[seq + 1] - from);
+  int thread = threadX() % 128, warp = thread / 32;
+  auto together = [&]() __attribute__((always_inline)) { namedBarrierSync(4 * group + 1, 128); };
+  int seq = sequenceOf(p.step, slot);
+  int n = slot - firstChunk(p.step, seq), from = p.step.qStart[seq] + n * CHUNK, rows = mini(CHUNK, p.step.qStart[seq + 1] - from);
   if (rows <= 0 || p.step.qStart[seq + 1] - p.step.qStart[seq] == 1) return;
   int share = p.valueHeads / p.keyHeads;
   u32 qAt = sharedAddress(shared.q), kAt = sharedAddress(shared.k);
   loadRows(qAt, (const bf16*)p.q + (long)from * p.stride + kh * p.keySize, p.stride, rows, p.keySize);
   loadRows(kAt, (const bf16*)p.k + (long)from * p.stride + kh * p.keySize, p.stride, rows, p.keySize);
   cpAsyncCommit();
-  cpAsyncWait<0>();
-  barrier();
-  { // a thread is a query or a key
-    const u8* line = threadX() < CHUNK ? shared.q : shared.k;
-    float squares = 0;
-    for (int i = 0; i < MAX_KEY / 8; i++) {
-      Vec16 x = *(const Vec16*)(line + i / 8 * PANEL + swizzled(threadX() % CHUNK, i % 8));
-      UNROLL for (int e = 0; e < 4; e++) {
-        float a = low(x.x[e]), b = high(x.x[e]);
-        squares += a * a + b * b;
-      }
+  float decay[2], rate[2]; // of tokens 2l and 2l+1 of lane l, of the warp's value head of a pair
+  auto head = [&](int pair, int v) { return p.tiled ? (pair + v) * p.keyHeads + kh : kh * share + pair + v; };
+  auto loadGates = [&](int pair) __attribute__((always_inline)) {
+    if (warp >= mini(2, share - pair)) return;
+    int h = head(pair, warp);
+    UNROLL for (int e = 0; e < 2; e++) {
+      int r = 2 * lane() + e;
+      decay[e] = r < rows ? p.logDecay<bf16, false>(from + r, h, 0) : 0, rate[e] = r < rows ? p.rate<bf16>(from + r, h) : 0;
     }
-    (threadX() < CHUNK ? shared.lengthQ : shared.lengthK)[threadX() % CHUNK] = rsqrt(squares + L2_EPS) * (threadX() < CHUNK ? p.scale : 1);
-  }
-  int row0 = warp() * 16, g = lane() / 4, t = lane() % 4;
+  };
+  loadGates(0);
+  cpAsyncWait<0>();
+  together();
+  makeLengths(shared, thread, p.scale);
+  int row0 = warp * 16;
   float kk[CHUNK / 8][4] = {}, qk[CHUNK / 8][4] = {};
   rowProducts(kk, kAt, row0, kAt);
   rowProducts(qk, qAt, row0, kAt);
 
   for (int pair = 0; pair < share; pair += 2) {
-    barrier(); // lengths are there, and the inverses before have been read
-    auto head = [&](int v) { return p.tiled ? (pair + v) * p.keyHeads + kh : kh * share + pair + v; };
-    auto prepared = [&](int v) { return c.scratch + ((long)blockX() * p.valueHeads + head(v)) * L::PREPARED_BYTES - L::PREPARED; };
+    together(); // lengths are there, and keys and the inverses before have been read
+    auto prepared = [&](int v) { return c.scratch + ((long)slot * p.valueHeads + head(pair, v)) * L::PREPARED_BYTES - L::PREPARED; };
     int heads = mini(2, share - pair);
-    if (warp() < heads) { // gates: lane l has tokens 2l and 2l+1
-      int h = head(warp());
-      float decay[2], rate[2];
-      UNROLL for (int e = 0; e < 2; e++) {
-        int r = 2 * lane() + e;
-        decay[e] = r < rows ? p.logDecay<bf16, false>(from + r, h, 0) : 0, rate[e] = r < rows ? p.rate<bf16>(from + r, h) : 0;
-      }
-      float sum = prefixSum(decay[0] + decay[1]), last = shuffleFrom(sum, 31), sums[2] = {sum - decay[1], sum};
-      Factors& to = *(Factors*)(prepared(warp()) + L::FACTORS);
-      UNROLL for (int e = 0; e < 2; e++) {
-        int r = 2 * lane() + e;
-        shared.sums[warp()][r] = sums[e], shared.rate[warp()][r] = rate[e];
-        to.before[r] = expf(sums[e]) * shared.lengthK[r], to.query[r] = expf(sums[e]) * shared.lengthQ[r];
-        to.after[r] = expf(last - sums[e]) * shared.lengthK[r];
-      }
-      if (lane() == 0) to.decay = expf(last);
-    }
-    barrier();
-    for (int v = 0; v < heads; v++) {
-      u8* to = prepared(v) + L::P;
-      UNROLL for (int j = 0; j < CHUNK / 8; j++) UNROLL for (int e = 0; e < 4; e += 2) {
-        int i = row0 + g + 4 * e, col = 8 * j + 2 * t; // 4e: 0 or 8
-        float values[2];
-        UNROLL for (int f = 0; f < 2; f++) {
-          float between = col + f <= i ? expf(shared.sums[v][i] - shared.sums[v][col + f]) * shared.lengthK[col + f] : 0;
-          values[f] = between * shared.lengthQ[i] * qk[j][e + f];
-          shared.a[v][i][col + f] = between * shared.lengthK[i] * shared.rate[v][i] * kk[j][e + f];
-        }
-        *(u32*)(to + swizzled(i, j) + 4 * t) = pack(values[0], values[1]);
-      }
-    }
-    barrier();
-    int v = threadX() / CHUNK;
-    if (v < heads) invert(prepared(v) + L::M, shared.a[v], shared.rate[v], threadX() % CHUNK, 1 + v);
+    if (warp < heads) putGates(shared, *(Factors*)(prepared(warp) + L::FACTORS), warp, decay, rate);
+    together();
+    for (int v = 0; v < heads; v++) putProducts(shared, prepared(v) + L::P, v, row0, kk, qk);
+    if (pair + 2 < share) loadGates(pair + 2);
+    together();
+    int v = thread / CHUNK;
+    if (v < heads) invert(prepared(v) + L::M, shared.a[v], shared.rate[v], thread % CHUNK, 4 * group + 2 + v);
   }
 }
 
-KERNEL(192, 1) gated_delta_chunks(PARAM DeltaChunksParams c) {
+KERNEL(128, 4) gated_delta_prepare(PARAM DeltaChunksParams c) {
+  launchDependentsAndWait();
+  prepareChunk(c, *(PrepareShared*)dynamic, blockX(), blockY(), 0);
+}
+
+KERNEL(SCAN_THREADS<GATED_DELTA>, 1) gated_delta_chunks(PARAM DeltaChunksParams c) {
   launchDependentsAndWait();
   const DeltaParams& p = c.delta;
   int s = blockZ(), h = blockY(), column0 = blockX() * 64;
   if (s >= p.step.counts[COUNT_SEQS]) return;
+
   long size = (long)p.keySize * p.valueSize;
   Sequence seq(p.step, s, p.states, size * p.valueHeads);
   if (seq.to - seq.from == 1) return;

@@ -1,128 +1,199 @@
 // Kimi's delta rule (graph.KimiDelta) of prompts in chunks of 64 tokens: as gated_delta_chunks.cu computes the rule with a decay for each head, with the
 // sums G[i][d] of the logarithms of decays of each number of a key:
 //   A[i][j] = β[i] Σ k[i][d] k[j][d] e^(G[i][d]-G[j][d]),   P[i][j] likewise of q[i] and k[j].
-// Keys and queries are multiplied by decays before they come to chunk_scan.h. No exponent is ever above 0: tokens of different blocks of 8 are multiplied on
-// the tensor cores, with decays from and to a token between them; those of one block number by number.
+// Keys and queries are multiplied by decays before they come to chunk_scan.h. Of tokens i and j in blocks I and J of 16 the exponent is that from the start of I
+// to i, that from j to the end of J, and what lies between these two, whose exponential is multiplied into the numbers of i. Only within a block (I = J) is that
+// one above 0: a block in which a decay is stronger than the numbers' range allows is computed token by token (strongBlock).
 #include "gated_delta_chunks.h"
 
 using L = Layout<KIMI_DELTA>;
-constexpr int BLOCK = 8, LINE = MAX_KEY + 8; // numbers of a row: eight rows begin in different banks
+constexpr int BLOCK = 16, BLOCKS = CHUNK / BLOCK;
+constexpr int TOKENS = 4, GROUPS = CHUNK / TOKENS, OCTETS = MAX_KEY / 8; // a thread has eight numbers of TOKENS tokens, a group of them
+constexpr float STRONG = -100; // the least power of two that is left of a number over a block
 
 struct PrepareShared {
-  alignas(16) float sums[CHUNK][MAX_KEY + 4]; // G, for powers of two
-  alignas(16) bf16 q[CHUNK][LINE], k[CHUNK][LINE];
+  alignas(16) u8 keys[2 * PANEL], queries[2 * PANEL]; // times what is left of them from the start of their block on
+  alignas(16) u8 ends[2 * PANEL];                     // keys times what is left of them at the end of their block
   alignas(16) float a[CHUNK][A_LINE];
-  float rate[CHUNK], lengthQ[CHUNK], lengthK[CHUNK];
+  alignas(16) float sums[GROUPS][MAX_KEY];        // G before a group, for powers of two
+  alignas(16) float starts[BLOCKS + 1][MAX_KEY];  // G before a block
+  alignas(16) float between[BLOCKS * (BLOCKS + 1) / 2][MAX_KEY]; // [I (I+1)/2 + J]: what is left from the end of block J to the start of I
+  float rate[CHUNK];
+  int strong[BLOCKS];
 };
 
-struct alignas(8) Two { float x[2]; };
+// Tokens is a thread's: eight numbers of keys and queries of TOKENS tokens, their lengths, and the sums of the logarithms of their decays.
+struct Tokens {
+  Vec16 q[TOKENS], k[TOKENS];
+  float lengthQ[TOKENS], lengthK[TOKENS], g[TOKENS][8];
 
-// decayed is two numbers of a row, from d on, times 2^(from - to) of each.
-DEVICE u32 decayed(const bf16* x, const float* from, const float* to, int d) {
-  u32 pair = *(const u32*)(x + d);
-  Two a = *(const Two*)(from + d), b = *(const Two*)(to + d);
-  return pack(low(pair) * exp2(a.x[0] - b.x[0]), high(pair) * exp2(a.x[1] - b.x[1]));
+  DEVICE Tokens(const DeltaParams& p, int h, int from, int rows, int row0, int d) {
+    bool mine = d < p.keySize;
+    long first = (long)from + row0;
+    int head = h * p.keySize + d;
+    float bias[8] = {};
+    if (mine) UNROLL for (int e = 0; e < 8; e++) bias[e] = p.bias[head + e];
+    float decay = p.decay[h] * LOG2E;
+    const bf16 *qs = (const bf16*)p.q + first * p.stride + head, *ks = (const bf16*)p.k + first * p.stride + head;
+    const bf16* as = (const bf16*)p.alpha + first * p.valueHeads * p.keySize + head;
+    Vec16 a[TOKENS];
+    UNROLL for (int i = 0; i < TOKENS; i++) {
+      q[i] = k[i] = a[i] = Vec16{};
+      if (mine && row0 + i < rows) {
+        q[i] = *(const Vec16*)(qs + (long)i * p.stride), k[i] = *(const Vec16*)(ks + (long)i * p.stride);
+        a[i] = *(const Vec16*)(as + (long)i * p.valueHeads * p.keySize);
+      }
+    }
+    UNROLL for (int i = 0; i < TOKENS; i++) {
+      float qq = 0, kk = 0;
+      UNROLL for (int e = 0; e < 4; e++) {
+        float q0 = low(q[i].x[e]), q1 = high(q[i].x[e]), k0 = low(k[i].x[e]), k1 = high(k[i].x[e]);
+        qq += q0 * q0 + q1 * q1, kk += k0 * k0 + k1 * k1;
+      }
+      UNROLL for (int m = 1; m < OCTETS; m *= 2) qq += shuffleXor(qq, m), kk += shuffleXor(kk, m);
+      lengthQ[i] = rsqrt(qq + L2_EPS) * p.scale, lengthK[i] = rsqrt(kk + L2_EPS);
+      UNROLL for (int e = 0; e < 8; e++) {
+        float x = decay * softplus((e % 2 ? high(a[i].x[e / 2]) : low(a[i].x[e / 2])) + bias[e]);
+        g[i][e] = (i > 0 ? g[maxi(i - 1, 0)][e] : 0) + (mine && row0 + i < rows ? x : 0);
+      }
+    }
+  }
+  DEVICE float query(int i, int e) const { return (e % 2 ? high(q[i].x[e / 2]) : low(q[i].x[e / 2])) * lengthQ[i]; }
+  DEVICE float key(int i, int e) const { return (e % 2 ? high(k[i].x[e / 2]) : low(k[i].x[e / 2])) * lengthK[i]; }
+};
+
+struct Eight { float x[8]; };
+DEVICE Eight eight(const float* from) {
+  Eight y;
+  UNROLL for (int i = 0; i < 2; i++) *(Four*)&y.x[4 * i] = ((const Four*)from)[i];
+  return y;
 }
 
-// A block is a chunk and a head; a warp has 16 rows of A and P.
-KERNEL(128, 1) kimi_delta_prepare(PARAM DeltaChunksParams c) {
+// sumBlocks makes the sums of groups those before them, and what lies between blocks, of number d of keys.
+DEVICE void sumBlocks(PrepareShared& shared, int d, float* decay) {
+  float sum = 0, start[BLOCKS + 1];
+  UNROLL for (int n = 0; n < GROUPS; n++) {
+    if (n % (BLOCK / TOKENS) == 0) start[n / (BLOCK / TOKENS)] = sum;
+    float x = shared.sums[n][d];
+    shared.sums[n][d] = sum, sum += x;
+  }
+  start[BLOCKS] = sum, decay[d] = exp2(sum);
+  UNROLL for (int i = 0; i <= BLOCKS; i++) shared.starts[i][d] = start[i];
+  UNROLL for (int i = 0; i < BLOCKS; i++) {
+    UNROLL for (int j = 0; j <= i; j++) shared.between[i * (i + 1) / 2 + j][d] = exp2(start[i] - start[j + 1]);
+    if (start[i + 1] - start[i] < STRONG) shared.strong[i] = 1;
+  }
+}
+
+// putTokens stores a thread's tokens with their decays, for the products of blocks and, prepared, for chunk_scan.h.
+DEVICE void putTokens(PrepareShared& shared, u8* prepared, const Tokens& x, int group, int octet) {
+  int block = group / (BLOCK / TOKENS), d = octet * 8;
+  Eight before = eight(&shared.sums[group][d]), start = eight(&shared.starts[block][d]), end = eight(&shared.starts[block + 1][d]), last = eight(&shared.starts[BLOCKS][d]);
+  float left[8], after[8];
+  UNROLL for (int e = 0; e < 8; e++) left[e] = exp2(start.x[e]), after[e] = exp2(last.x[e] - end.x[e]);
+  UNROLL for (int i = 0; i < TOKENS; i++) {
+    u32 place = octet / 8 * PANEL + swizzled(group * TOKENS + i, octet % 8);
+    float q[8], k[8], ends[8];
+    UNROLL for (int e = 0; e < 8; e++) {
+      float sum = before.x[e] + x.g[i][e], f = exp2(sum - start.x[e]);
+      q[e] = x.query(i, e) * f, k[e] = x.key(i, e) * f, ends[e] = x.key(i, e) * exp2(end.x[e] - sum);
+    }
+    auto put = [&](u8* to, const float(&v)[8]) __attribute__((always_inline)) {
+      Vec16 y;
+      UNROLL for (int e = 0; e < 4; e++) y.x[e] = pack(v[2 * e], v[2 * e + 1]);
+      *(Vec16*)(to + place) = y;
+    };
+    put(shared.queries, q), put(shared.keys, k), put(shared.ends, ends);
+    UNROLL for (int e = 0; e < 8; e++) q[e] *= left[e], k[e] *= left[e], ends[e] *= after[e];
+    put(prepared + L::Q, q), put(prepared + L::K, k), put(prepared + L::AFTER, ends);
+  }
+}
+
+// multiplyBlocks is the products of the 16 rows of block i with those of the blocks before it and its own, by a warp.
+DEVICE void multiplyBlocks(float (&d)[CHUNK / 8][4], const PrepareShared& shared, const u8* rows, int i) {
+  u32 a = sharedAddress(rows), b = sharedAddress(shared.ends);
+  int t = lane() % 4;
+  UNROLL for (int j = 0; j < BLOCKS; j++) {
+    if (j > i) continue;
+    const float* between = shared.between[i * (i + 1) / 2 + j];
+    UNROLL for (int k = 0; k < MAX_KEY / 16; k++) {
+      u32 x[4], y[4];
+      ldmatrix4(x, a + k / 4 * PANEL + swizzled(16 * i + lane() % 16, k % 4 * 2 + lane() / 16));
+      ldmatrix4(y, b + k / 4 * PANEL + swizzled(16 * j + lane() / 16 * 8 + lane() % 8, k % 4 * 2 + lane() / 8 % 2));
+      UNROLL for (int h = 0; h < 2; h++) {
+        float f0 = between[16 * k + 8 * h + 2 * t], f1 = between[16 * k + 8 * h + 2 * t + 1];
+        UNROLL for (int e = 2 * h; e < 2 * h + 2; e++) x[e] = pack(low(x[e]) * f0, high(x[e]) * f1);
+      }
+      mma(d[2 * j], x[0], x[1], x[2], x[3], y[0], y[1]);
+      mma(d[2 * j + 1], x[0], x[1], x[2], x[3], y[2], y[3]);
+    }
+  }
+}
+
+// strongBlock computes A and P of the tokens of block n with each other, number by number: a thread has one pair of tokens.
+DEVICE void strongBlock(PrepareShared& shared, const DeltaParams& p, u8* prepared, int h, int from, int rows, int n) {
+  int octet = threadX() % OCTETS, group = threadX() / OCTETS;
+  Tokens x(p, h, from, rows, group * TOKENS, octet * 8);
+  float(*g)[MAX_KEY + 4] = (float(*)[MAX_KEY + 4]) shared.keys, (*k)[MAX_KEY + 4] = g + BLOCK, (*q)[MAX_KEY + 4] = k + BLOCK;
+  if (group / (BLOCK / TOKENS) == n) UNROLL for (int i = 0; i < TOKENS; i++) UNROLL for (int e = 0; e < 8; e++) {
+    int row = group % (BLOCK / TOKENS) * TOKENS + i, d = octet * 8 + e;
+    g[row][d] = shared.sums[group][d] + x.g[i][e], k[row][d] = x.key(i, e), q[row][d] = x.query(i, e);
+  }
+  barrier();
+  int i = threadX() / BLOCK, j = threadX() % BLOCK, row = n * BLOCK + i, col = n * BLOCK + j;
+  float kk = 0, qk = 0;
+  if (j <= i)
+    for (int d = 0; d < MAX_KEY; d++) {
+      float f = k[j][d] * exp2(g[i][d] - g[j][d]);
+      kk += k[i][d] * f, qk += q[i][d] * f;
+    }
+  shared.a[row][col] = kk * shared.rate[row];
+  ((bf16*)(prepared + L::P + swizzled(row, col / 8)))[col % 8] = fromFloat<bf16>(qk);
+  barrier();
+}
+
+// A block is a chunk and a head.
+KERNEL(256, 2) kimi_delta_prepare(PARAM DeltaChunksParams c) {
   launchDependentsAndWait();
   const DeltaParams& p = c.delta;
   PrepareShared& shared = *(PrepareShared*)dynamic;
   int seq = sequenceOf(p.step, blockX()), h = blockY();
-  int n = blockX() - firstChunk(p.step, seq), from = p.step.qStart[seq] + n * CHUNK, rows = mini(CHUNK, p.step.qStart[seq + 1] - from);
+  int chunk = blockX() - firstChunk(p.step, seq), from = p.step.qStart[seq] + chunk * CHUNK, rows = mini(CHUNK, p.step.qStart[seq + 1] - from);
   if (rows <= 0 || p.step.qStart[seq + 1] - p.step.qStart[seq] == 1) return;
-#pragma unroll 4
-  for (int n = 0; n < CHUNK / 4; n++) {
-    int r = n * 4 + warp();
-    float qq = 0, kk = 0;
-    UNROLL for (int i = 0; i < MAX_KEY / 32; i++) {
-      int d = i * 32 + lane();
-      bool in = r < rows && d < p.keySize;
-      bf16 q = in ? p.query<bf16>(from + r, h)[d] : (bf16)0, k = in ? p.key<bf16>(from + r, h)[d] : (bf16)0;
-      shared.q[r][d] = q, shared.k[r][d] = k, shared.sums[r][d] = in ? p.logDecay<bf16, true>(from + r, h, d) * LOG2E : 0;
-      qq += toFloat(q) * toFloat(q), kk += toFloat(k) * toFloat(k);
-    }
-    qq = rsqrt(warpSum(qq) + L2_EPS) * p.scale, kk = rsqrt(warpSum(kk) + L2_EPS);
-    if (lane() == 0) shared.lengthQ[r] = qq, shared.lengthK[r] = kk, shared.rate[r] = r < rows ? p.rate<bf16>(from + r, h) : 0;
-  }
-  barrier();
-  float sum = 0; // a thread is a number of keys
-#pragma unroll 16
-  for (int r = 0; r < CHUNK; r++) shared.sums[r][threadX()] = sum += shared.sums[r][threadX()];
-  barrier();
-
   u8* prepared = c.scratch + ((long)blockX() * p.valueHeads + h) * L::PREPARED_BYTES - L::PREPARED;
-  const float* last = shared.sums[CHUNK - 1];
-  ((float*)(prepared + L::FACTORS))[threadX()] = exp2(last[threadX()]);
-#pragma unroll 4
-  for (int n = 0; n < CHUNK / 2; n++) {
-    int i = n * 128 + threadX(), r = i / (MAX_KEY / 2), d = i % (MAX_KEY / 2) * 2;
-    u32 place = d / CHUNK * PANEL + swizzled(r, d % CHUNK / 8) + d % 8 * 2, q = *(const u32*)&shared.q[r][d], k = *(const u32*)&shared.k[r][d];
-    Two sums = *(const Two*)&shared.sums[r][d], ends = *(const Two*)&last[d];
-    float f0 = exp2(sums.x[0]), f1 = exp2(sums.x[1]), lq = shared.lengthQ[r], lk = shared.lengthK[r];
-    *(u32*)(prepared + L::Q + place) = pack(low(q) * lq * f0, high(q) * lq * f1);
-    *(u32*)(prepared + L::K + place) = pack(low(k) * lk * f0, high(k) * lk * f1);
-    *(u32*)(prepared + L::AFTER + place) = pack(low(k) * lk * exp2(ends.x[0] - sums.x[0]), high(k) * lk * exp2(ends.x[1] - sums.x[1]));
-  }
-
-  // put stores what a query and a key of the chunk come to.
-  auto put = [&](int r, int col, float kk, float qk) __attribute__((always_inline)) {
-    float length = shared.lengthK[col];
-    shared.a[r][col] = kk * length * shared.lengthK[r] * shared.rate[r];
-    ((bf16*)(prepared + L::P + swizzled(r, col / 8)))[col % 8] = fromFloat<bf16>(col <= r ? qk * length * shared.lengthQ[r] : 0);
-  };
-  int row0 = warp() * 2 * BLOCK, g = lane() / 4, t = lane() % 4;
+  int octet = threadX() % OCTETS, group = threadX() / OCTETS;
+  if (threadX() < BLOCKS) shared.strong[threadX()] = 0;
+  if (threadX() < CHUNK) shared.rate[threadX()] = threadX() < rows ? p.rate<bf16>(from + threadX(), h) : 0;
   {
-    // Of all 16 rows those of blocks before; of the last eight rows those of the eight before them.
-    const float *start = shared.sums[maxi(row0 - 1, 0)], *middle = shared.sums[row0 + BLOCK - 1];
-    float kk[CHUNK / 8][4] = {}, qk[CHUNK / 8][4] = {}, kkHalf[4] = {}, qkHalf[4] = {};
-    for (int k = 0; k < MAX_KEY / 16; k++) {
-      u32 key[4], query[4], keyHalf[2], queryHalf[2];
-      UNROLL for (int e = 0; e < 4; e++) {
-        int r = row0 + g + e % 2 * 8, d = 16 * k + e / 2 * 8 + 2 * t;
-        key[e] = decayed(shared.k[r], shared.sums[r], start, d), query[e] = decayed(shared.q[r], shared.sums[r], start, d);
-        if (e % 2) keyHalf[e / 2] = decayed(shared.k[r], shared.sums[r], middle, d), queryHalf[e / 2] = decayed(shared.q[r], shared.sums[r], middle, d);
-      }
-      UNROLL for (int j = 0; j < CHUNK / 8 - 2; j++) {
-        if (8 * j >= row0) continue;
-        const float* sums = shared.sums[8 * j + g];
-        u32 b0 = decayed(shared.k[8 * j + g], start, sums, 16 * k + 2 * t), b1 = decayed(shared.k[8 * j + g], start, sums, 16 * k + 8 + 2 * t);
-        mma(kk[j], key[0], key[1], key[2], key[3], b0, b1);
-        mma(qk[j], query[0], query[1], query[2], query[3], b0, b1);
-      }
-      const float* sums = shared.sums[row0 + g];
-      u32 b0 = decayed(shared.k[row0 + g], middle, sums, 16 * k + 2 * t), b1 = decayed(shared.k[row0 + g], middle, sums, 16 * k + 8 + 2 * t);
-      mma(kkHalf, 0, keyHalf[0], 0, keyHalf[1], b0, b1);
-      mma(qkHalf, 0, queryHalf[0], 0, queryHalf[1], b0, b1);
-    }
-    UNROLL for (int j = 0; j < CHUNK / 8; j++) UNROLL for (int e = 0; e < 4; e++) {
-      int r = row0 + g + e / 2 * 8, col = 8 * j + 2 * t + e % 2;
-      if (8 * j < row0) put(r, col, kk[j][e], qk[j][e]);
-      else if (8 * j > row0 + BLOCK || (8 * j > row0 && e < 2)) put(r, col, 0, 0);
-    }
-    UNROLL for (int e = 2; e < 4; e++) put(row0 + g + 8, row0 + 2 * t + e % 2, kkHalf[e], qkHalf[e]);
+    Tokens x(p, h, from, rows, group * TOKENS, octet * 8);
+    UNROLL for (int e = 0; e < 8; e++) shared.sums[group][octet * 8 + e] = x.g[TOKENS - 1][e];
+    barrier();
+    if (threadX() < MAX_KEY) sumBlocks(shared, threadX(), (float*)(prepared + L::FACTORS));
+    barrier();
+    putTokens(shared, prepared, x, group, octet);
   }
-  // Within the two blocks on the diagonal: a lane has a column of every second row.
-  int block = row0 + lane() / 16 * BLOCK, col = block + lane() % 8, odd = lane() / 8 % 2;
-  float kk[BLOCK / 2] = {}, qk[BLOCK / 2] = {};
-  for (int d = 0; d < MAX_KEY; d += 2) {
-    u32 key = *(const u32*)&shared.k[col][d];
-    Two sums = *(const Two*)&shared.sums[col][d];
-    UNROLL for (int i = 0; i < BLOCK / 2; i++) {
-      int r = block + 2 * i + odd;
-      u32 k = *(const u32*)&shared.k[r][d], q = *(const u32*)&shared.q[r][d];
-      Two own = *(const Two*)&shared.sums[r][d];
-      float x0 = low(key) * exp2(minf(own.x[0] - sums.x[0], 0)), x1 = high(key) * exp2(minf(own.x[1] - sums.x[1], 0)); // above the diagonal, anything
-      kk[i] += x0 * low(k) + x1 * high(k), qk[i] += x0 * low(q) + x1 * high(q);
-    }
-  }
-  UNROLL for (int i = 0; i < BLOCK / 2; i++) put(block + 2 * i + odd, col, kk[i], qk[i]);
   barrier();
+
+  // A warp has a block of rows of A or of P.
+  bool isP = warp() >= BLOCKS;
+  int block = isP ? 2 * BLOCKS - 1 - warp() : warp(), g = lane() / 4, t = lane() % 4;
+  float d[CHUNK / 8][4] = {};
+  multiplyBlocks(d, shared, isP ? shared.queries : shared.keys, block);
+  UNROLL for (int j = 0; j < CHUNK / 8; j++) UNROLL for (int e = 0; e < 4; e += 2) {
+    int row = BLOCK * block + g + 4 * e, col = 8 * j + 2 * t; // 4e: 0 or 8
+    if (isP) *(u32*)(prepared + L::P + swizzled(row, j) + 4 * t) = pack(col <= row ? d[j][e] : 0, col + 1 <= row ? d[j][e + 1] : 0);
+    else shared.a[row][col] = d[j][e] * shared.rate[row], shared.a[row][col + 1] = d[j][e + 1] * shared.rate[row];
+  }
+  barrier();
+  if (shared.strong[0] + shared.strong[1] + shared.strong[2] + shared.strong[3]) {
+#pragma unroll 1
+    for (int n = 0; n < BLOCKS; n++)
+      if (shared.strong[n]) strongBlock(shared, p, prepared, h, from, rows, n);
+  }
   if (threadX() < CHUNK) invert(prepared + L::M, shared.a, shared.rate, threadX(), 1);
 }
 
-KERNEL(192, 1) kimi_delta_chunks(PARAM DeltaChunksParams c) {
+KERNEL(SCAN_THREADS<KIMI_DELTA>, 1) kimi_delta_chunks(PARAM DeltaChunksParams c) {
   launchDependentsAndWait();
   const DeltaParams& p = c.delta;
   int s = blockZ(), h = blockY(), column0 = blockX() * 64;

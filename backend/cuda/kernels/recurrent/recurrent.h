@@ -16,9 +16,14 @@ struct Sequence {
   }
 };
 
+struct alignas(8) Two { float x[2]; };
 struct alignas(16) Four { float x[4]; };
 
-DEVICE float softplus(float x) { return x > 20 ? x : log2(1 + expf(x)) / LOG2E; }
+constexpr float LN2 = 0.6931471805599453f;
+DEVICE float softplus(float x) {
+  float y = log2(1 + expf(x)) * LN2; // computed for all x: a branch would have each wait for the one before
+  return x > 20 ? x : y;
+}
 DEVICE float sigmoid(float x) { return reciprocal(1 + expf(-x)); }
 
 // BATCH tokens of a sequence are brought to shared memory together, and then gone through one after the other.

@@ -61,7 +61,8 @@ template <typename T, int PARTS, int TOKENS> DEVICE void selectiveScan(const Sel
     int n = mini(TOKENS, seq.to - from);
     UNROLL for (int k = 0; k < TOKENS / ROWS; k++) {
       int r = row + k * ROWS;
-      float x = toFloat(xs[k]), delta = r < n ? softplus(toFloat(ds[k])) : 0; // 0 leaves the state as it is
+      float x = toFloat(xs[k]), delta = softplus(toFloat(ds[k]));
+      if (r >= n) delta = 0; // which leaves the state as it is
       by[r][column] = {delta, delta * x}, y[r][column] = skip * x;
     }
     UNROLL for (int k = 0; k < TOKENS / LINES; k++) in[line + k * LINES][number] = toFloat(ins[k]), out[line + k * LINES][number] = toFloat(outs[k]);

@@ -35,7 +35,7 @@ const (
 // SSD is the kernels of graph.SSD for values of one type: token by token, and prompts in chunks.
 type SSD struct {
 	tokens, prepare, chunks *driver.Kernel
-	shared                  int // of a block that goes through chunks, in bytes
+	threads, shared         int // of a block that goes through chunks
 }
 
 // SSDScratch is the memory for the chunks of steps of up to so many tokens and sequences, in bytes.
@@ -43,8 +43,8 @@ func SSDScratch(tokens, seqs, heads int) int64 { return chunkScratch(tokens, seq
 
 // NewSSD finds them; chunked: prompts are Chunked.
 func NewSSD(l *kernels.Loader, t graph.Type, stateSize int, chunked bool) (*SSD, error) {
-	k := &SSD{shared: stages(l)*ssdChunk + slack}
-	var err error
+	k, err := &SSD{}, error(nil)
+	k.threads, k.shared = scanBlock(l, ssdChunk, false)
 	if k.tokens, err = l.Kernel("recurrent/ssd", kernels.Name(sized("ssd", stateSize), t), 0); err != nil || !chunked {
 		return k, err
 	}
@@ -72,5 +72,5 @@ func (k *SSD) Launch(s *driver.Stream, tokens, seqs int, ones bool, p *SSDParams
 	if err := driver.Launch(s, k.prepare, prepare, c); err != nil {
 		return err
 	}
-	return driver.Launch(s, k.chunks, driver.Grid{X: blocks(int(p.HeadSize), columns), Y: int(p.Heads), Z: seqs, Threads: 128 + loaders, Shared: k.shared}, c)
+	return driver.Launch(s, k.chunks, driver.Grid{X: blocks(int(p.HeadSize), columns), Y: int(p.Heads), Z: seqs, Threads: k.threads, Shared: k.shared}, c)
 }

@@ -18,7 +18,7 @@ constexpr int HEADS = 8; // of a block of ssd_prepare, of one group
 struct PrepareShared {
   alignas(16) u8 c[2 * PANEL];
   alignas(16) u8 b[2 * PANEL];
-  float sums[4][CHUNK], delta[4][CHUNK]; // of a warp
+  alignas(16) float sums[4][CHUNK], delta[4][CHUNK]; // of a warp
 };
 
 // A block is a chunk and up to HEADS heads of a group; all warps have C·B of 16 rows each, for one head after the other.
@@ -60,19 +60,21 @@ KERNEL(128, 1) ssd_prepare(PARAM SSDChunksParams of) {
     if (threadX() == 0) to.decay = expf(last);
     warpBarrier();
     float skip = p.skip[h];
-    UNROLL for (int j = 0; j < CHUNK / 8; j++) UNROLL for (int e = 0; e < 4; e += 2) {
-      int i = row0 + g + 4 * e, col = 8 * j + 2 * t; // 4e: 0 or 8
-      float values[2];
-      UNROLL for (int f = 0; f < 2; f++) {
-        values[f] = col + f <= i ? expf(sums[i] - sums[col + f]) * deltas[col + f] * cb[j][e + f] : 0;
-        if (col + f == i) values[f] += skip;
+    float row[2] = {sums[row0 + g], sums[row0 + g + 8]};
+    UNROLL for (int j = 0; j < CHUNK / 8; j++) {
+      Two ends = *(const Two*)&sums[8 * j + 2 * t], delta = *(const Two*)&deltas[8 * j + 2 * t];
+      float values[4]; // computed for all columns: a branch would have each exponential wait for the one before
+      UNROLL for (int e = 0; e < 4; e++) {
+        int i = row0 + g + e / 2 * 8, col = 8 * j + 2 * t + e % 2;
+        values[e] = expf(row[e / 2] - ends.x[e % 2]) * delta.x[e % 2] * cb[j][e] + (col == i ? skip : 0);
+        if (col > i) values[e] = 0;
       }
-      *(u32*)(prepared + L::P + swizzled(i, j) + 4 * t) = pack(values[0], values[1]);
+      UNROLL for (int e = 0; e < 2; e++) *(u32*)(prepared + L::P + swizzled(row0 + g + 8 * e, j) + 4 * t) = pack(values[2 * e], values[2 * e + 1]);
     }
   }
 }
 
-KERNEL(192, 1) ssd_chunks(PARAM SSDChunksParams of) {
+KERNEL(SCAN_THREADS<STATE_SPACE>, 1) ssd_chunks(PARAM SSDChunksParams of) {
   launchDependentsAndWait();
   const SSDParams& p = of.ssd;
   int s = blockZ(), h = blockY(), column0 = blockX() * 64;
