@@ -26,6 +26,13 @@ type deltaChunksParams struct {
 	Scratch driver.Ptr // [chunks][ValueHeads] of what is prepared
 }
 
+// overlappedParams mirrors OverlappedParams of gated_delta_chunks.cu.
+type overlappedParams struct {
+	Chunks      deltaChunksParams
+	Ready       driver.Ptr // [slots][KeyHeads]
+	Seqs, Slots int32
+}
+
 // DeltaShape is a layer: GatedDelta's, or KimiDelta's, where each number of a key has a decay.
 type DeltaShape struct {
 	KeySize, ValueSize int
@@ -43,19 +50,21 @@ func (s DeltaShape) prepared() (bytes, threads, shared int) {
 // Delta is the kernels of a layer for values of one type: for one token of each sequence, for the others in chunks, and for any token by token.
 type Delta struct {
 	step, prepare, chunks, tokens *driver.Kernel
+	clear, overlapped             *driver.Kernel // both of the launches for chunks in one, behind one that clears what its blocks tell each other; nil: there is none
 	shape                         DeltaShape
 	chunkThreads, chunkShared     int // of a block that goes through chunks
+	sms                           int
 }
 
 // DeltaScratch is the memory for the chunks of steps of up to so many tokens and sequences, in bytes.
 func DeltaScratch(tokens, seqs, valueHeads int, s DeltaShape) int64 {
 	bytes, _, _ := s.prepared()
-	return chunkScratch(tokens, seqs, valueHeads, bytes)
+	return chunkScratch(tokens, seqs, valueHeads, bytes+4)
 }
 
 // NewDelta finds them; chunked: prompts are Chunked.
 func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *Delta, err error) {
-	d = &Delta{shape: s}
+	d = &Delta{shape: s, sms: l.SMs()}
 	d.chunkThreads, d.chunkShared = s.scanBlock(l)
 	find := func(to **driver.Kernel, module, name string, shared int) {
 		if err == nil {
@@ -73,6 +82,10 @@ func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *D
 		_, _, shared := s.prepared()
 		find(&d.prepare, rule+"_chunks", rule+"_prepare", shared)
 		find(&d.chunks, rule+"_chunks", rule+"_chunks", d.chunkShared)
+		if l.Hopper() && !s.EachKey {
+			find(&d.clear, rule+"_chunks", rule+"_clear", 0)
+			find(&d.overlapped, rule+"_chunks", rule+"_overlapped", d.chunkShared)
+		}
 	} else {
 		find(&d.tokens, "gated_delta", kernels.Name(sized(rule, s.KeySize), t), 0)
 	}
@@ -102,6 +115,30 @@ func (d *Delta) Launch(s *driver.Stream, tokens, seqs int, ones bool, p *DeltaPa
 	if d.chunks == nil {
 		return driver.Launch(s, d.tokens, driver.Grid{X: blocks(int(p.ValueSize), tile), Y: int(p.ValueHeads), Z: seqs, Threads: threads}, p)
 	}
+	if d.overlapped != nil && d.scans(seqs, p) <= d.sms/2 {
+		return d.launchOverlapped(s, tokens, seqs, p, scratch)
+	}
+	return d.launchChunks(s, tokens, seqs, p, scratch)
+}
+
+// scans is the blocks that go through the chunks of so many sequences.
+func (d *Delta) scans(seqs int, p *DeltaParams) int {
+	return seqs * int(p.ValueHeads) * blocks(int(p.ValueSize), columns)
+}
+
+// launchOverlapped prepares chunks on the multiprocessors that those blocks leave.
+func (d *Delta) launchOverlapped(s *driver.Stream, tokens, seqs int, p *DeltaParams, scratch driver.Ptr) error {
+	bytes, _, _ := d.shape.prepared()
+	slots := slots(tokens, seqs)
+	c := &overlappedParams{Chunks: deltaChunksParams{*p, scratch}, Ready: scratch + driver.Ptr(chunkScratch(tokens, seqs, int(p.ValueHeads), bytes)), Seqs: int32(seqs), Slots: int32(slots)}
+	if err := driver.Launch(s, d.clear, driver.Grid{X: blocks(slots*int(p.KeyHeads), 128), Threads: 128}, c); err != nil {
+		return err
+	}
+	return driver.Launch(s, d.overlapped, driver.Grid{X: d.scans(seqs, p) + blocks(slots*int(p.KeyHeads), 3), Threads: d.chunkThreads, Shared: d.chunkShared}, c)
+}
+
+// launchChunks prepares chunks, and then goes through them.
+func (d *Delta) launchChunks(s *driver.Stream, tokens, seqs int, p *DeltaParams, scratch driver.Ptr) error {
 	c, heads := &deltaChunksParams{*p, scratch}, int(p.KeyHeads) // whose value heads a block prepares together
 	_, threads, shared := d.shape.prepared()
 	if err := driver.Launch(s, d.prepare, driver.Grid{X: slots(tokens, seqs), Y: heads, Threads: threads, Shared: shared}, c); err != nil {
