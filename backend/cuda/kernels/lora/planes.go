@@ -15,6 +15,12 @@ type PlanesParams struct {
 // ArrivedBytes is what PlanesParams.Arrived takes: a counter for each tile, target and pass of a launch whose blocks share columns of A.
 const ArrivedBytes = 4 * fewBlocks / 2 * DeltaRank / passRanks
 
+// ClearParams is what is emptied: N times 16 bytes from At on.
+type ClearParams struct {
+	At driver.Ptr
+	N  int64
+}
+
 // PlanesKernels store h of rows in planes, for densesm90.PlanesKernel.
 type PlanesKernels struct{ store, clear *driver.Kernel }
 
@@ -35,9 +41,6 @@ func (k PlanesKernels) Launch(s *driver.Stream, tiles int, p *PlanesParams) erro
 
 // Clear puts a launch on the stream that writes so many bytes of zeros, a multiple of 16.
 func (k PlanesKernels) Clear(s *driver.Stream, at driver.Ptr, bytes int64) error {
-	p := &struct {
-		At driver.Ptr
-		N  int64
-	}{at, bytes / 16}
+	p := &ClearParams{at, bytes / 16}
 	return driver.Launch(s, k.clear, driver.Grid{X: int(min((p.N+threads-1)/threads, fewBlocks)), Threads: threads}, p)
 }
