@@ -179,7 +179,10 @@ func (l *adaptedLinear) whole() error {
 			p.wide.Weights[i].Delta, p.wide.Weights[i].B = l.deltas[i], b
 		}
 	}
-	l.storeOf = lora.PlanesParams{Params: l.addOf, Planes: l.planes.At, Arrived: d.arrived, Passes: (rank + 15) / 16, Rows: int32(l.planes.Rows)}
+	l.storeOf = lora.PlanesParams{Params: l.addOf, Planes: l.planes.At, Arrived: d.arrived, Passes: (rank + 15) / 16, Rows: int32(l.planes.Rows), Sides: 1}
+	if l.act != nil {
+		l.storeOf.Sides = 2
+	}
 	if l.behind, err = densesm90.NewPlanes(d.loader, p.wide, l.planes, d.sums); err != nil {
 		return err
 	}
@@ -233,7 +236,7 @@ func (l *adaptedLinear) put(s *step) error {
 // same planes in all of them.
 func (l *adaptedLinear) putBehind(s *step, m int, a *stepAdapters) error {
 	p, stream := &l.storeOf, l.dev.stream
-	p.Tiles, p.Count = a.Tiles, int32(a.planes)
+	p.Tiles, p.Steps = a.Tiles, int32(l.behind.Steps(a.planes, int(p.Passes)))
 	if s.cleared != a {
 		if err := l.store.Clear(stream, l.planes.At, l.planes.Used(a.planes*int(p.Passes))); err != nil {
 			return err

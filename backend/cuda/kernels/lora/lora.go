@@ -118,6 +118,9 @@ const (
 	maxSplits = 16
 )
 
+// perWarp is how many groups of columns of B a warp goes through where there are enough tiles: with fewer, the sum of h that each block makes counts.
+const perWarp = 8
+
 // splits is into how many parts to divide the columns of A.
 func splits(tiles, targets int) int { return min(max(fewBlocks/(tiles*targets), 1), maxSplits) }
 
@@ -139,7 +142,7 @@ func (k Kernels) Launch(s *driver.Stream, tiles, replaced int, p *Params) error 
 	if p.Splits = 1; k.mma {
 		p.Splits = int32(splits(tiles, targets))
 		shrink.Y, shrink.Z = targets*((int(p.RankBound)+passRanks-1)/passRanks), int(p.Splits)
-		blocks = min(blocks, max(1, 4*fewBlocks/(tiles*targets)))
+		blocks = min(blocks, max(1, blocks/perWarp, fewBlocks/(tiles*targets)))
 	}
 	if err := driver.Launch(s, k.shrink, shrink, p); err != nil {
 		return err

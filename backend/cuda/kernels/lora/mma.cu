@@ -138,8 +138,9 @@ KERNEL(256, 1) lora_planes_mma(PARAM PlanesParams p) {
   }
   if (!is.there) return;
   int at = is.tile[1] + is.row;
-  long plane = ((long)is.target * p.count + is.tile[3]) * p.passes + is.pass;
-  ((bf16*)p.planes)[(plane * p.rows + p.lora.rows[at]) * 16 + is.rank % GROUP] = fromFloat<bf16>(is.sum * is.slot.scale * p.lora.scales[at]);
+  int unit = (is.tile[3] * p.passes + is.pass) * p.sides + is.target % p.sides;
+  long step = (long)(is.target / p.sides) * p.steps + unit / 4;
+  ((bf16*)p.planes)[(step * p.rows + p.lora.rows[at]) * 64 + unit % 4 * GROUP + is.rank % GROUP] = fromFloat<bf16>(is.sum * is.slot.scale * p.lora.scales[at]);
 }
 
 // lora_clear empties planes: n times 16 bytes.

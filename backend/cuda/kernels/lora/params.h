@@ -33,7 +33,7 @@ struct LoraParams {
 // PlanesParams is those of lora_planes_mma.
 struct PlanesParams {
   LoraParams lora;
-  void* planes; // [targets, count, passes, rows, 16] bf16: h times scales
+  void* planes; // [targets / sides, steps, rows, 64] bf16: h times scales, in units of 16 ranks, of the sides by turns
   int* arrived; // [tiles × targets × passes] blocks that have their part of h; zero between launches
-  int count, passes, rows, pad;
+  int steps, passes, rows, sides;
 };

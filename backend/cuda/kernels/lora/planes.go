@@ -8,8 +8,9 @@ import (
 // PlanesParams mirrors PlanesParams of params.h.
 type PlanesParams struct {
 	Params
-	Planes, Arrived        driver.Ptr // densesm90.Planes; ArrivedBytes of zeros, which they are again after each launch
-	Count, Passes, Rows, _ int32
+	Planes, Arrived     driver.Ptr // densesm90.Planes; ArrivedBytes of zeros, which they are again after each launch
+	Steps, Passes, Rows int32      // densesm90.PlanesKernel.Steps of the planes and passes that there are; of ranks; densesm90.Planes
+	Sides               int32      // 2 where targets are gate and up, 1 otherwise
 }
 
 // ArrivedBytes is what PlanesParams.Arrived takes: a counter for each tile, target and pass of a launch whose blocks share columns of A.

@@ -13,17 +13,17 @@ import (
 func TestPlanes(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
 		for _, c := range []struct {
-			in, targets, bound int
-			ranks              []int // of each slot
-			rows               []int // the slot of each row; -1: none
+			in, targets, bound, sides int
+			ranks                     []int // of each slot
+			rows                      []int // the slot of each row; -1: none
 		}{
-			{64, 1, 16, []int{16}, []int{0}},
-			{4096, 3, 16, []int{16, 8, 0}, []int{1, -1, 0, 1, 2, 0, 0}},
-			{1056, 2, 40, []int{40, 16, 24}, append(repeated(2, 20), 0, 0, -1, 1)},
-			{14336, 1, 64, []int{64, 16}, append(repeated(1, 35), repeated(0, 18)...)},
-			{96, 2, 8, []int{8, 8}, append(repeated(0, 1500), repeated(1, 1500)...)}, // enough tiles for whole rows of A in a block
+			{64, 1, 16, 1, []int{16}, []int{0}},
+			{4096, 3, 16, 1, []int{16, 8, 0}, []int{1, -1, 0, 1, 2, 0, 0}},
+			{1056, 2, 40, 2, []int{40, 16, 24}, append(repeated(2, 20), 0, 0, -1, 1)},
+			{14336, 1, 64, 1, []int{64, 16}, append(repeated(1, 35), repeated(0, 18)...)},
+			{96, 2, 8, 2, []int{8, 8}, append(repeated(0, 1500), repeated(1, 1500)...)}, // enough tiles for whole rows of A in a block
 		} {
-			name := fmt.Sprintf("in %d, targets %d, ranks %v, %d rows", c.in, c.targets, c.ranks, len(c.rows))
+			name := fmt.Sprintf("in %d, targets %d, sides %d, ranks %v, %d rows", c.in, c.targets, c.sides, c.ranks, len(c.rows))
 			g.Sub(name, func(g *gputest.GPU) {
 				passes, room := (c.bound+passRanks-1)/passRanks, len(c.rows)+3
 				x := g.Random(len(c.rows)*c.in, 1)
@@ -47,8 +47,10 @@ func TestPlanes(t *testing.T) {
 				p := PlanesParams{Params: Params{
 					Tiles: Tiles{g.Ints(tiles...), g.Ints(rows...), g.F32(scales)}, X: g.BF16(x), H: g.Poisoned(int(HBytes(n, c.targets, c.bound))),
 					In: int32(c.in), Targets: int32(c.targets), RankBound: int32(c.bound),
-				}, Arrived: g.Zeros(ArrivedBytes), Count: int32(len(c.ranks)), Passes: int32(passes), Rows: int32(room)}
-				want := make([]float64, c.targets*len(c.ranks)*passes*room*passRanks)
+				}, Arrived: g.Zeros(ArrivedBytes), Passes: int32(passes), Rows: int32(room), Sides: int32(c.sides)}
+				steps := (c.sides*len(c.ranks)*passes + 3) / 4
+				p.Steps = int32(steps)
+				want := make([]float64, c.targets/c.sides*steps*room*64)
 				for i := range c.targets {
 					var table []byte
 					for slot, r := range c.ranks {
@@ -67,8 +69,8 @@ func TestPlanes(t *testing.T) {
 								for k := range c.in {
 									v += float64(x[row*c.in+k]) * float64(a[j*c.in+k])
 								}
-								at := ((i*len(c.ranks)+slot)*passes+j/passRanks)*room + row
-								want[at*passRanks+j%passRanks] = v * float64(s.Scale) * (1 - float64(row%8)/16)
+								unit := (slot*passes+j/passRanks)*c.sides + i%c.sides
+								want[((i/c.sides*steps+unit/4)*room+row)*64+unit%4*passRanks+j%passRanks] = v * float64(s.Scale) * (1 - float64(row%8)/16)
 							}
 						}
 					}

@@ -24,10 +24,11 @@ DEVICE void tmaLoad5D(u32 to, const TensorMap* map, int col, int a, int b, int c
 DEVICE u64 smemDescriptor32(u32 address) { return (u64)((address & 0x3ffff) >> 4) | 1ull << 16 | 16ull << 32 | 3ull << 62; }
 
 struct AdapterSteps {
-  TensorMap h;      // [parts × planes × passes × rows, 16]; of a gated launch parts are gate and up
+  TensorMap h;      // [parts × steps × rows, 64]; of a gated launch one part, whose units are of gate and up by turns
   TensorMap b[3];   // of each part [slots][n][ranks]; of a gated launch of gate and up, [slots][n / 8][1][8][ranks]
   const int* slots; // [planes] whose adapter a plane is; -1: no row has one
-  int first, planes, passes, rows; // the first of these steps; units of an adapter's ranks; rows that a plane has room for
+  int first, steps; // the first of these steps, and how many
+  int planes, passes, rows, pad; // units of an adapter's ranks; rows that a step has room for
 
   struct Unit { int side, plane, pass; };
   DEVICE bool has(int step) const { return step >= first; }
@@ -47,14 +48,9 @@ struct AdapterSteps {
   }
   // loadH loads their h, of a cluster's blocks a half each for both.
   template <int BN, bool GATED, int CLUSTER> DEVICE void loadH(u32 to, const WorkTile& at, int step, int rank, u32 bar) const {
-    to += rank * (BN / 2) * 32;
-    for (int i = 0; i < 4; i++, to += BN * 32) {
-      Unit u = unit<GATED>(step, i);
-      int row = (((GATED ? u.side : at.part) * planes + u.plane) * passes + u.pass) * rows + at.xRow + rank * (BN / 2);
-      if (u.plane >= planes) row = -BN;
-      if (CLUSTER > 1) tmaLoadMulticast(to, &h, 0, row, bar, EVICT_LAST);
-      else tmaLoad2D(to, &h, 0, row, bar, EVICT_LAST);
-    }
+    int row = ((GATED ? 0 : at.part * steps) + step - first) * rows + at.xRow + rank * (BN / 2);
+    if (CLUSTER > 1) tmaLoadMulticast(to, &h, 0, row, bar, EVICT_LAST);
+    else tmaLoad2D(to, &h, 0, row, bar, EVICT_LAST);
   }
 };
 #endif

@@ -31,7 +31,7 @@ template <int BN, int STAGES, bool GATED, int CLUSTER, typename Adapt> DEVICE vo
   };
   auto loadX = [&](const WorkTile& at, int step, int stage) {
     u32 to = s.at + stage * STAGE + W_BYTES + rank * (X_BYTES / 2);
-    if (adapt.has(step)) adapt.template loadH<BN, GATED, CLUSTER>(s.at + stage * STAGE + W_BYTES, at, step, rank, s.full + stage * 8);
+    if (adapt.has(step)) adapt.template loadH<BN, GATED, CLUSTER>(to, at, step, rank, s.full + stage * 8);
     else if (CLUSTER > 1) tmaLoadMulticast(to, &p.x, step * BK, at.xRow + rank * (BN / 2), s.full + stage * 8, EVICT_LAST);
     else tmaLoad2D(to, &p.x, step * BK, at.xRow, s.full + stage * 8, EVICT_LAST);
   };
@@ -106,10 +106,10 @@ DEVICE void gemm(const GemmParams& p, const Deltas* deltas = nullptr, const Adap
       mbarrierWait(full + r.stage * 8, r.phase);
       u32 at = ring + r.stage * STAGE;
       u64 a = smemDescriptor(at + group * (W_BYTES / 2)), b = smemDescriptor(at + W_BYTES);
-      u32 nextA = 2, nextB = 2; // of 16 bytes, to the next k16
-      if (adapt.has(first + j)) a = smemDescriptor32(at + group * 64 * 32), b = smemDescriptor32(at + W_BYTES), nextA = 128 * 2, nextB = BN * 2;
+      u32 next = 2; // of 16 bytes, to the next k16 of weights
+      if (adapt.has(first + j)) a = smemDescriptor32(at + group * 64 * 32), next = 128 * 2;
       wgmmaFence();
-      UNROLL for (int k = 0; k < BK / 16; k++) MmaOp::multiply(acc, a + nextA * k, b + nextB * k, j > 0 || k > 0);
+      UNROLL for (int k = 0; k < BK / 16; k++) MmaOp::multiply(acc, a + next * k, b + 2 * k, j > 0 || k > 0);
       wgmmaCommit();
       wgmmaWait<1>(); // the previous step is done: its stage may be filled again
       if (j > 0) release(last);

@@ -69,6 +69,11 @@ func (c *planesCase) check(g *gputest.GPU, name string, sums driver.Ptr) {
 	passes, rows := (c.ranks+unitRanks-1)/unitRanks, c.m+24
 	x := g.Random(c.m*c.k, 1)
 	p := Problem{Type: graph.BF16, X: g.BF16(x), Rows: c.m, K: c.k, Gated: c.gated}
+	sides := 1
+	if c.gated {
+		sides = 2
+	}
+	steps := (sides*len(c.planes)*passes + stepUnits - 1) / stepUnits
 	h := make([]float32, MaxTargets*MaxUnits*rows*unitRanks)
 	var want [][]float64
 	for i, n := range c.n {
@@ -92,7 +97,8 @@ func (c *planesCase) check(g *gputest.GPU, name string, sums driver.Ptr) {
 				}
 				for r := range c.ranks {
 					v := g.Random(1, 1)[0]
-					h[(((i*len(c.planes)+at)*passes+r/unitRanks)*rows+row)*unitRanks+r%unitRanks] = v
+					unit := (at*passes+r/unitRanks)*sides + i%sides
+					h[((i/sides*steps+unit/stepUnits)*rows+row)*depth+unit%stepUnits*unitRanks+r%unitRanks] = v
 					for o := range n {
 						y[row*n+o] += float64(v) * float64(b[o*c.ranks+r])
 					}
