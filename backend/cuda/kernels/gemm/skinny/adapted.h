@@ -81,7 +81,7 @@ template <int PARTS> struct Adapted {
   const AdaptedParams& a;
   Shared& s;
   int first; // block of the product
-  mutable int part;
+  mutable int part, before;
   mutable Vec16 b[PARTS][2]; // the thread's numbers of B, of the first 16 ranks
 
   DEVICE const bf16* rowOfB(int m, int r, int column) const { return a.b[part + r].at + s.slots[m] * a.b[part + r].stride + (long)column * a.ranks; }
@@ -112,6 +112,15 @@ template <int PARTS> struct Adapted {
       int m = i / (PARTS * ranks), r = i / ranks % PARTS, rank = i % ranks;
       if (s.slots[m] >= 0) s.h[m][r][rank] = hidden(m, part + r, rank);
     }
+    if (!oneWarp()) return;
+    warpBarrier();
+    count();
+  }
+  // oneWarp is whether one warp alone reads h: then the block has read it before its last weights are there, which hides the time of the count.
+  DEVICE bool oneWarp() const { return a.product.m * PARTS * a.passes * 16 <= 32; }
+  DEVICE void count() const {
+    before = 0;
+    if (threadX() == 0) asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(a.arrived) : "memory");
   }
   // hidden is the sum of the splits of a number of h, in their order.
   DEVICE float hidden(int m, int part, int rank) const {
@@ -133,8 +142,7 @@ template <int PARTS> struct Adapted {
   }
   // arrive says that the block has read h, and how many had before; leave empties it if all have.
   DEVICE int arrive() const {
-    int before = 0;
-    if (threadX() == 0) asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(a.arrived) : "memory");
+    if (!oneWarp()) count();
     return before;
   }
   DEVICE float add(float sum, int m, int r, int column) const {
@@ -165,6 +173,6 @@ template <int WARPS, bool GATED> DEVICE void adapted(const AdaptedParams& a) {
   SHARED static typename Adapt::Shared s;
   int first = a.count * a.passes * a.splits * (GATED ? 1 : a.product.parts);
   if (blockX() < first) return shrink<WARPS, GATED>(a);
-  skinny<MmaBf16, WARPS, 1, GATED ? 2 : 1, GATED>(a.product, Adapt{a, s, first, 0, {}});
+  skinny<MmaBf16, WARPS, 1, GATED ? 2 : 1, GATED>(a.product, Adapt{a, s, first, 0, 0, {}});
 }
 } // namespace skinny_gemm
