@@ -227,3 +227,18 @@ func TestOpenAIBatch(t *testing.T) {
 		t.Errorf("%v %+v", err, d)
 	}
 }
+
+// TestOpenAIEcho: the log-probabilities of a prompt, as programs that score texts ask for them. The first token has null, with which the SDK drops top_logprobs.
+func TestOpenAIEcho(t *testing.T) {
+	c := openAI(t)
+	a, err := c.Completions.New(context.Background(), openai.CompletionNewParams{
+		Model: model, Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("Once upon a time")},
+		MaxTokens: openai.Int(0), Echo: openai.Bool(true), Logprobs: openai.Int(1),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := a.Choices[0].Logprobs; a.Choices[0].Text != "Once upon a time" || len(l.Tokens) != 4 || len(l.TokenLogprobs) != 4 || l.TokenLogprobs[3] >= 0 {
+		t.Errorf("%s", a.RawJSON())
+	}
+}
