@@ -47,9 +47,8 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// DefaultITLRatio is the ITLRatio of a server that is not told of its traffic: 99 of 100 gaps between tokens are to be no more than five times the median,
-// and steps may take a little longer than their price.
-const DefaultITLRatio = 4
+// DefaultITLRatio is the ITLRatio of a server that is not told of its traffic: 99 of 100 gaps between tokens are to be no more than five times the median.
+const DefaultITLRatio = 5
 
 const (
 	defaultWaiting = 4096

@@ -82,7 +82,7 @@ ridge bench serve.
 of that run. The command fails if throughput differs by more than 10 %, or the median or 95th percentile of TTFT or ITL by more
 than 20 %. Page faults of a server's first steps are not simulated.
 
---target-itl limits prefill chunks to the size that keeps the predicted step time under the target, as ridge serve does, by default under four times what
+--target-itl limits prefill chunks to the size that keeps the predicted step time under the target, as ridge serve does, by default under five times what
 a step takes without them (with --tp, which predicts no steps, chunks fill the step); --sweep
 compares that with every fixed chunk size (--max-num-batched-tokens). It fails if the predicted sizes miss the target at the 99th
 percentile of ITL, or reach less than 95 % of the throughput of the best fixed size that meets it.

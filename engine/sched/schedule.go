@@ -215,8 +215,8 @@ func (o *Options) limit(answers Shape) float64 {
 }
 
 const (
-	longReading = 16  // steps
-	longShare   = 0.5 // of the time that a step has for prompts
+	longReading = 12    // steps
+	longShare   = 0.375 // of the time that a step has for prompts
 )
 
 // limitOf is what the step may take for the sake of a prompt of which so many tokens are read after those found in the cache, µs. One prompt now and then

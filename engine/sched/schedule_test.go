@@ -221,7 +221,7 @@ func TestReadingBeginsInCache(t *testing.T) {
 		o.Usual = o.Price
 		s, cache := newState(t, o, []*Request{{Computed: 20, Target: 21}}, nil)
 		cache.common = common
-		r := &Request{ID: 2, Target: 700, Limit: 701}
+		r := &Request{ID: 2, Target: 540, Limit: 541}
 		if err := s.Submit(r); err != nil {
 			t.Fatal(err)
 		}
