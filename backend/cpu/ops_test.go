@@ -14,13 +14,14 @@ import (
 // TestOps compares every case of the op table with the reference: under every tier of instructions that the machine
 // has, with one and with several threads, for each type of cache.
 func TestOps(t *testing.T) {
-	heavy := 0 // cases of ops that take their time
+	heavy := 0 // cases of ops that take their time, or of which there are many
 	for i, c := range testkit.Cases() {
 		for _, cache := range []graph.Type{graph.F32, graph.F16, graph.BF16, graph.I8} {
 			if cache != graph.F32 && c.Op != "Attention" {
 				continue
 			}
-			if c.Op == "Attention" || c.Op == "Linear" || c.Op == "MoE" {
+			switch c.Op {
+			case "Attention", "Linear", "MoE", "AdaptedLinear", "AdaptedMoE", "LatentAttention", "LoRA":
 				if heavy++; testing.Short() && heavy%shortPart != 0 {
 					continue
 				}
