@@ -11,6 +11,9 @@ type RoundRows struct {
 	Threshold float64 // 0: no number stays
 }
 
+// LeastRounded is the least of the largest magnitudes of rows that are not rounded to zeros: 127 divided by less may be more than a float can be.
+const LeastRounded = 0x1p-120
+
 // Name implements Op.
 func (RoundRows) Name() string { return "RoundRows" }
 

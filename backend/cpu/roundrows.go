@@ -29,7 +29,7 @@ func roundRow(y, x []float32, threshold float32) {
 		}
 	}
 	inverse, scale := float32(0), largest*float32(1./127)
-	if largest != 0 {
+	if largest >= graph.LeastRounded {
 		inverse = 127 / largest
 	}
 	// Adding and subtracting 1.5 × 2^23 rounds to the nearest whole number, ties to even.

@@ -25,7 +25,7 @@ func roundRows(d *Device, n *graph.Node, a backend.Args) {
 			}
 		}
 		inverse, scale := float32(0), largest*float32(1./127)
-		if largest != 0 {
+		if largest >= graph.LeastRounded {
 			inverse = 127 / largest
 		}
 		for i, v := range x {
