@@ -79,6 +79,9 @@ figures that others measured.`,
 				f.shorten(m.Config.Context)
 			}
 			if len(f.quant) > 0 {
+				if !cmd.Flags().Changed("tp") {
+					f.tensor = []int{1}
+				}
 				q, err := f.planQuant(cmp.Or(name, "the built-in model"), name, m)
 				if err != nil {
 					return err

@@ -62,7 +62,7 @@ func (f *planFlags) planQuant(name, path string, m *model.Model) (*quantReport, 
 		return nil, err
 	}
 	if len(profiles) != 1 || len(f.pipeline) != 1 || len(f.expert) != 1 || len(f.tensor) != 1 || f.train || f.shape.quantization != "" || f.shape.number != "" {
-		return nil, errors.New("plan: --quant compares formats on one device in one layout: give one --device and one --tp, and leave --train, --type and --quantization out")
+		return nil, errors.New("plan: --quant compares formats on one device in one layout: give one --device and one --tp at most, and leave --train, --type and --quantization out")
 	}
 	if f.limits.Context == 0 {
 		f.limits.Context = m.Config.Context
