@@ -55,8 +55,10 @@ func (x *memory) checkRows(t *rapid.T, r *request, from int) {
 			return
 		}
 		if x.m.groups[g].state {
-			if got, want := x.rows[g][x.m.State(&r.Seq, g)*testPageSize], r.row(r.Len()-1); got != want {
-				t.Fatalf("group %d: the state holds %q, want %q", g, got, want)
+			for _, got := range x.state(r, g) {
+				if want := r.row(r.Len() - 1); got != want {
+					t.Fatalf("group %d: the state holds %q, want %q", g, got, want)
+				}
 			}
 			continue
 		}
@@ -72,4 +74,17 @@ func (x *memory) checkRows(t *rapid.T, r *request, from int) {
 			}
 		}
 	}
+}
+
+// state is what the request's state in a recurrent group holds: in its own page or, where the next Append fetches it, in all rows that it is stored in.
+func (x *memory) state(r *request, group int) (rows []string) {
+	if r.stored == 0 {
+		return []string{x.rows[group][x.m.State(&r.Seq, group)*testPageSize]}
+	}
+	for _, page := range x.m.states.slots[r.stored-1].pages {
+		for _, row := range x.rows[x.m.states.store][page*testPageSize:][:testPageSize] {
+			rows = append(rows, strings.TrimPrefix(row, "state "))
+		}
+	}
+	return rows
 }

@@ -64,5 +64,5 @@ func (m *Manager) Snapshot(s *Seq, tokens []int32) {
 // snapshot would serve all that begin alike; 0 where there is no such place.
 func (m *Manager) Parts(s *Seq) int { return s.parts }
 
-// State is the page with the sequence's state in a recurrent group.
+// State is the page with the sequence's state in a recurrent group, as the last Append left it; after a Truncate there may be none until the next Append.
 func (m *Manager) State(s *Seq, group int) int32 { return s.tables[group].pages[0] }
