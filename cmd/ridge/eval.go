@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -69,7 +68,11 @@ An evaluation with --resume goes on where an earlier one of the same settings wa
 				return err
 			}
 			if p, ok := r.(*evaluate.Result); ok && f.save != "" {
-				if err := saveEvaluation(cmp.Or(f.against, args[0]), f.save, p); err != nil {
+				beside := f.against
+				if beside == "" {
+					beside = args[0]
+				}
+				if err := saveEvaluation(beside, f.save, p); err != nil {
 					return err
 				}
 			}
