@@ -47,7 +47,7 @@ func (s *soak) neighbours(ctx context.Context) error {
 		all.Go(func() { s.observe(watch, &seen) })
 	}
 	results := make([]result, len(kinds))
-	for range s.rounds {
+	for round := range s.rounds {
 		for i, h := range kinds {
 			before, err := s.slot(ctx, &seen, plain)
 			if err != nil {
@@ -65,7 +65,8 @@ func (s *soak) neighbours(ctx context.Context) error {
 				fmt.Fprintf(os.Stderr, "soak: beside %s there were %d gaps, and %d and %d beside plain requests; the round does not count\n", h.name, beside.gaps, before.gaps, after.gaps)
 				continue
 			}
-			results[i].add(before, beside, after)
+			ratio := results[i].add(before, beside, after)
+			fmt.Fprintf(os.Stderr, "round %d of %d, beside %s: p99 %v, %.2f times that beside plain requests\n", round+1, s.rounds, h.name, beside.p99, ratio)
 		}
 	}
 	return report(kinds, results)
@@ -168,9 +169,11 @@ type result struct {
 	answers          map[string]int
 }
 
-func (r *result) add(before, beside, after slot) {
+// add takes a round in. It returns its ratio.
+func (r *result) add(before, beside, after slot) (ratio float64) {
 	base := (before.p99 + after.p99) / 2
-	r.ratios = append(r.ratios, beside.p99.Seconds()/base.Seconds())
+	ratio = beside.p99.Seconds() / base.Seconds()
+	r.ratios = append(r.ratios, ratio)
 	r.noise = append(r.noise, max(before.p99, after.p99).Seconds()/min(before.p99, after.p99).Seconds())
 	r.p50s, r.p99s = append(r.p50s, beside.p50), append(r.p99s, beside.p99)
 	r.base50s, r.base99s = append(r.base50s, (before.p50+after.p50)/2), append(r.base99s, base)
@@ -181,6 +184,7 @@ func (r *result) add(before, beside, after slot) {
 	for status, n := range beside.answers {
 		r.answers[status] += n
 	}
+	return ratio
 }
 
 func report(kinds []hostile, results []result) error {
