@@ -72,6 +72,20 @@ func (k Keys) Sees(p int) bool {
 	return p < k.High && k.Mask>>(p-k.Base)&1 != 0
 }
 
+// Line is the keys as those of the row's text: of a row of a token tree whose branch does not lie in one piece behind the sequence, the keys of the branch
+// count as if it did. Their positions are appended to at: the last ones of the line, in the order of the text; none where key p is at p.
+func (k Keys) Line(at []int32) (Keys, []int32) {
+	n := bits.OnesCount64(k.Mask)
+	high := max(k.Base, k.Low) + n
+	if n == 0 || high == k.High {
+		return k, at
+	}
+	for mask := k.Mask; mask != 0; mask &= mask - 1 {
+		at = append(at, int32(k.Base+bits.TrailingZeros64(mask)))
+	}
+	return Keys{Low: k.Low, High: high, Base: high}, at
+}
+
 // Position is the position of row r on an axis.
 func (b *Batch) Position(axis, r int) int32 {
 	if t := len(b.Tokens); len(b.Positions) > t {

@@ -76,7 +76,7 @@ func newAttention(d *Device, n *graph.Node, a backend.Args) (*attention, error) 
 	t.split = d.splitFor(splitShape{
 		mask:  backend.Mask{Window: c.Window, Chunked: o.Chunked, Bidirectional: o.Bidirectional, Reach: o.Reach},
 		group: c.Group, rows: max(1, tileRows/t.share), partialRows: partialRows(n, a.Limits), pageSize: a.Limits.PageSize,
-		tasks: (workerTasks*d.pool.N() + c.K.Count - 1) / c.K.Count,
+		tasks: (workerTasks*d.pool.N() + c.K.Count - 1) / c.K.Count, lines: d.deterministic,
 	})
 	if len(a.Weights) == 1 {
 		t.sinks = a.Weights[0].(vector)
@@ -141,6 +141,7 @@ func (t *attention) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) 
 		tile.AddTreeQueries(t.head, t.q[(int(r)*t.heads+first)*cache.KeySize:][:t.share*cache.KeySize], seen.Low, seen.High, seen.Base, seen.Mask)
 	}
 	pages := b.Table(t.group).Pages[int(k.seq)*b.SeqPages : (int(k.seq)+1)*b.SeqPages]
+	tile.Line(t.split.line(int(k.rows[0]))) // a token whose keys lie apart is alone
 	for s := int(k.from); s < int(k.to); s++ {
 		tile.Segment(t.head, pages, kv, s)
 		if !k.split {

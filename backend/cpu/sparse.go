@@ -44,20 +44,28 @@ func bindTopKeys(d *Device, n *graph.Node, a backend.Args) (body, error) {
 }
 
 // choose finds the keys of one row. Which of equal scores are chosen depends on how many candidates there are, as upstream, where they are
-// all of the sequence's keys up to the step's last; in deterministic runs, for which neighbours must make no difference, up to the row's own.
+// all of the sequence's keys up to the step's last; in deterministic runs, for which neighbours must make no difference, those that the row sees, as they come in its text.
 func (t *topKeys) choose(w *worker, b *backend.Batch, r int) {
 	s := sequenceOf(b, r)
 	seen, size := b.KeysOf(s, r, backend.Mask{}), t.cache.KeySize
 	n := int(b.KVLen[s])
+	var moved [backend.MaxTree]int32
+	last := moved[:0] // positions of the last candidates, where they lie apart
 	if t.dev.deterministic {
-		n = seen.High
+		var line backend.Keys
+		line, last = seen.Line(last)
+		n = line.High
 	}
 	mem := t.scratch[w.id*t.each:][:t.each]
 	key, candidates := as[float32](mem[:4*size]), as[backend.Scored](mem[4*size:][:8*n])
 	q, weights := t.q[r*t.heads*size:][:t.heads*size], t.w[r*t.heads:][:t.heads]
 	pages := b.Table(t.group).Pages[s*b.SeqPages : (s+1)*b.SeqPages]
-	for p := range candidates {
-		candidates[p] = backend.Scored{Score: float32(math.Inf(-1)), At: int32(p)}
+	for i := range candidates {
+		p := i
+		if first := n - len(last); i >= first {
+			p = int(last[i-first])
+		}
+		candidates[i] = backend.Scored{Score: float32(math.Inf(-1)), At: int32(p)}
 		if n <= t.topK || !seen.Sees(p) { // all of them are chosen, or this one cannot be
 			continue
 		}
@@ -66,7 +74,7 @@ func (t *topKeys) choose(w *worker, b *backend.Batch, r int) {
 		for h, by := range weights {
 			score += by * max(0, t.dev.vec.Dot(q[h*size:][:size], key))
 		}
-		candidates[p].Score = score
+		candidates[i].Score = score
 	}
 	backend.SelectTop(candidates, t.topK)
 	out, found := t.out[r*t.topK:][:t.topK], 0

@@ -24,6 +24,8 @@ type splitKV struct {
 	combines []combine
 	rows     []int32        // of all tasks
 	seen     []backend.Keys // of each token
+	at       []int32        // positions of the last keys of tokens whose keys lie apart
+	apart    []int          // of each token, where those before it end in at
 	partial  []int32        // of each token that is split: its first partial result
 	leader   map[int32]int  // by first page, the sequence that reads shared segments for others
 	shared   []int          // of each sequence, segments that its leader reads
@@ -40,6 +42,8 @@ type splitShape struct {
 	partialRows int          // partial results that there is memory for
 	pageSize    int
 	tasks       int // tasks to aim for, so that all workers finish at about the same time; no more, since each has a cost
+	// lines has branches of token trees computed as lines, so that sums run in the order in which they run without a tree; see backend.Keys.Line.
+	lines bool
 }
 
 // task is some tokens against segments [from, to) of a sequence's keys.
@@ -85,12 +89,7 @@ func (s *splitKV) make(b *backend.Batch) {
 	s.partial = append(s.partial[:0], b.Tokens...) // for its length
 	s.shared, s.next, s.whole = s.shared[:0], s.next[:0], s.whole[:0]
 	clear(s.leader)
-	s.seen = s.seen[:0]
-	for q := range b.Seqs() {
-		for r := b.QStart[q]; r < b.QStart[q+1]; r++ {
-			s.seen = append(s.seen, b.KeysOf(q, int(r), s.shape.mask))
-		}
-	}
+	s.see(b)
 	room, segments := s.shape.partialRows, 0
 	for q := range b.Seqs() {
 		need := s.partialsNeeded(b, q)
@@ -113,10 +112,27 @@ func (s *splitKV) make(b *backend.Batch) {
 	}
 }
 
+// see notes which keys each token attends to.
+func (s *splitKV) see(b *backend.Batch) {
+	s.seen, s.at, s.apart = s.seen[:0], s.at[:0], append(s.apart[:0], 0)
+	for q := range b.Seqs() {
+		for r := b.QStart[q]; r < b.QStart[q+1]; r++ {
+			k := b.KeysOf(q, int(r), s.shape.mask)
+			if s.shape.lines {
+				k, s.at = k.Line(s.at)
+			}
+			s.seen, s.apart = append(s.seen, k), append(s.apart, len(s.at))
+		}
+	}
+}
+
+// line is the positions of a token's last keys; none: all keys are where they are in the text.
+func (s *splitKV) line(row int) []int32 { return s.at[s.apart[row]:s.apart[row+1]] }
+
 // need is how many partial results a sequence has when it is split; 0 when there is no use in splitting it.
 func (s *splitKV) partialsNeeded(b *backend.Batch, q int) int {
 	first, end := int(b.QStart[q]), int(b.QStart[q+1])
-	if s.shape.mask.Bidirectional || end-first > s.shape.rows || s.firstSegment(first) == s.lastSegment(end-1) {
+	if s.shape.mask.Bidirectional || end-first > s.shape.rows || s.apart[first] < s.apart[end] || s.firstSegment(first) == s.lastSegment(end-1) {
 		return 0
 	}
 	n := 0
@@ -159,19 +175,34 @@ func (s *splitKV) sharePrefix(b *backend.Batch, q int) {
 	}
 }
 
-// tiles makes the tasks of a sequence that is not split.
+// tiles makes the tasks of a sequence that is not split. A token whose keys lie apart has one of its own.
 func (s *splitKV) wholeTasks(b *backend.Batch, q int) {
-	end := int(b.QStart[q+1])
-	for r := int(b.QStart[q]); r < end; r += s.shape.rows {
-		last := min(r+s.shape.rows, end)
-		from, first := len(s.rows), s.firstSegment(r)
-		for i := r; i < last; i++ {
-			s.rows = append(s.rows, int32(i))
-			first = min(first, s.firstSegment(i)) // rows of token trees do not come in the order of their text
+	from := len(s.rows)
+	for r := int(b.QStart[q]); r < int(b.QStart[q+1]); r++ {
+		apart := len(s.line(r)) > 0
+		if apart || len(s.rows)-from == s.shape.rows {
+			s.wholeTask(q, from)
+			from = len(s.rows)
 		}
-		segments := s.lastSegment(last-1) + 1
-		s.tasks = append(s.tasks, task{s.rows[from:len(s.rows):len(s.rows)], int32(q), int32(first), int32(segments), false})
+		if s.rows = append(s.rows, int32(r)); apart {
+			s.wholeTask(q, from)
+			from = len(s.rows)
+		}
 	}
+	s.wholeTask(q, from)
+}
+
+// wholeTask makes the task of the rows from there on, if there are any.
+func (s *splitKV) wholeTask(q, from int) {
+	rows := s.rows[from:len(s.rows):len(s.rows)]
+	if len(rows) == 0 {
+		return
+	}
+	first, last := s.firstSegment(int(rows[0])), s.lastSegment(int(rows[0]))
+	for _, r := range rows[1:] { // those of token trees do not come in the order of their text
+		first, last = min(first, s.firstSegment(int(r))), max(last, s.lastSegment(int(r)))
+	}
+	s.tasks = append(s.tasks, task{rows, int32(q), int32(first), int32(last + 1), false})
 }
 
 // segments makes the tasks of a sequence that is split: its own segments, and with them those that it leads.

@@ -8,6 +8,7 @@ func (t *Tile) attendKeyTile(h Head, pages []int32, head, from, to, end int) {
 	c := h.Cache
 	if t.chosen == nil {
 		t.fillBlockTable(c, pages, head, from, end)
+		t.moveKeys(c, pages, head, from, to, end)
 	}
 	bytes := c.int8Products()
 	converted := !bytes && (c.Latent || t.rows >= convertRows && c.Element != F32 || t.valueSize%(2*t.k.lanes) != 0)

@@ -49,6 +49,8 @@ type Tile struct {
 	values             []float32 // [keyTile][stride], converted
 	row                []float32 // [keySize] of a latent cache, converted
 	chosen             []float32 // positions of the keys, where they are chosen; nil: they are those of the sequence
+	line               []int32   // positions of the last keys, see Line
+	moved              []byte    // [keyTile/Block] blocks with copies of keys that lie apart
 
 	// Where keys and values are bytes, see int8Kernels:
 	qScale []float32 // [row]
@@ -71,7 +73,7 @@ func (k *kernels) stride(valueSize int) int {
 // TileFloats is the memory that NewTile needs.
 func TileFloats(tier gemm.Tier, rows, keySize, valueSize int) int {
 	stride := kernelsOf(tier).stride(valueSize)
-	return rows*(keySize+2*stride+keyTile+11) + keyTile*(keySize+stride) + keySize + 16
+	return rows*(keySize+2*stride+keyTile+11) + keyTile*(keySize+stride) + movedFloats(keySize, valueSize) + keySize + 16
 }
 
 // NewTile lays a tile of up to so many rows out in mem, which holds TileFloats and whose contents need not last from one use to the next.
@@ -84,6 +86,7 @@ func NewTile(tier gemm.Tier, mem []float32, rows, keySize, valueSize int) *Tile 
 		return part
 	}
 	t.keys, t.values = take(keyTile*keySize), take(keyTile*t.stride)
+	t.moved = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(take(movedFloats(keySize, valueSize))))), 4*movedFloats(keySize, valueSize))
 	for i := range t.convertedKeys {
 		t.convertedKeys[i] = (*byte)(unsafe.Pointer(&t.keys[i%ahead*Block*keySize]))
 	}
@@ -108,7 +111,7 @@ func NewTile(tier gemm.Tier, mem []float32, rows, keySize, valueSize int) *Tile 
 }
 
 // Reset empties the tile.
-func (t *Tile) Reset() { t.rows = 0 }
+func (t *Tile) Reset() { t.rows, t.line = 0, nil }
 
 // AddQueries adds q, the heads of one token that share the key head, as rows that attend to keys [low, high).
 func (t *Tile) AddQueries(h Head, q []float32, low, high int) {
