@@ -4,11 +4,19 @@ export CGO_ENABLED = 0
 
 ENTRY = $(if $(filter linux/amd64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOARCH)),-E main.entry)
 
-.PHONY: build ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak neighbours adapters hybrids arm64 systems
+# The version is that of the tag, where there is one; see cmd/ridge/version.go.
+TAG := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
+VERSION = $(if $(TAG),-X main.version=$(TAG))
+
+.PHONY: build static ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak neighbours adapters hybrids arm64 systems
 
 # Where limits of memory are tiny, -E has the program say so in place of the Go runtime's stack trace (cmd/ridge/entry_linux_amd64.s).
 build:
-	$(GO) build -ldflags '$(ENTRY)' -o ridge ./cmd/ridge
+	$(GO) build -ldflags '$(ENTRY) $(VERSION)' -o ridge ./cmd/ridge
+
+# Without CUDA the program is static: it runs in an empty container (FROM scratch).
+static:
+	$(GO) build -tags nocuda -trimpath -ldflags '-s -w $(VERSION)' -o ridge-static ./cmd/ridge
 
 check: fmt vet lint generated test
 

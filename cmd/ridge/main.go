@@ -64,10 +64,12 @@ named, so that everything can be tried at once.`,
 		Example: `  ridge run "Tell me a story about a fox named Pip"
   ridge run -m model.gguf
   ridge show model.gguf`,
+		Version:       thisBuild().String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	cmd.SetFlagErrorFunc(flagError)
+	cmd.SetVersionTemplate("{{.Version}}\n")
 	for _, g := range []struct {
 		id, title string
 		commands  []*cobra.Command

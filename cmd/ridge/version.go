@@ -5,31 +5,59 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// build describes the binary: module version and commit as the Go tool recorded them.
+// release is the newest version of CHANGELOG.md. What is built from other commits than the release's own says -dev behind it.
+const release = "0.1.0"
+
+// version is what the builder says the version is: -ldflags "-X main.version=v0.1.0".
+var version string
+
+// build describes the binary: its version and commit.
 type build struct {
-	Version string `json:"version"`
+	Version string `json:"version"` // semantic, without v: 0.1.0, 0.1.0-dev
 	Commit  string `json:"commit,omitempty"`
 	Go      string `json:"go"`
 	Target  string `json:"target"`
 }
 
+// thisBuild is this binary: by its builder, or else by the tag that the Go tool found, or else by CHANGELOG.md.
 func thisBuild() build {
-	b := build{Version: "devel", Go: runtime.Version(), Target: runtime.GOOS + "/" + runtime.GOARCH}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		if v := info.Main.Version; v != "" && v != "(devel)" {
-			b.Version = v
-		}
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				b.Commit = s.Value
-			}
+	b := build{Go: runtime.Version(), Target: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			b.Commit = s.Value
 		}
 	}
+	b.Version = versionOf(version, info.Main.Version)
 	return b
+}
+
+// versionOf is the version that a builder has given, or else that of the module: v0.1.0 of a tag, a pseudo-version of any other commit, or (devel).
+func versionOf(given, module string) string {
+	if given != "" {
+		return strings.TrimPrefix(given, "v")
+	}
+	if strings.HasPrefix(module, "v") && !strings.HasPrefix(module, "v0.0.0-") && strings.Count(module, "-") == 0 && !strings.Contains(module, "+dirty") {
+		return strings.TrimPrefix(module, "v")
+	}
+	return release + "-dev"
+}
+
+// String is the line that ridge version prints.
+func (b build) String() string {
+	commit := ""
+	if b.Commit != "" {
+		commit = "commit " + b.Commit + ", "
+	}
+	return fmt.Sprintf("ridge %s (%s%s, %s)", b.Version, commit, b.Go, b.Target)
 }
 
 func versionCommand() *cobra.Command {
@@ -44,7 +72,7 @@ func versionCommand() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(b)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "ridge %s %s (%s, %s)\n", b.Version, b.Commit, b.Go, b.Target)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), b)
 			return err
 		},
 	}
