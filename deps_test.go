@@ -83,6 +83,7 @@ var policy = []struct {
 	{"internal/simulate", []string{"internal/recording", "quant", "backend/sampling", "graph", "weights/recipe", "backend", "compile", "engine/...", "internal/trace", "internal/loadgen"}, "the engine on a device that computes nothing"},
 	{"internal/disk", nil, "what a file system has room for"},
 	{"internal/hub", []string{"internal/disk"}, "files from the hub; it does not know what is in them"},
+	{"internal/shelf", nil, "names of models; it fetches nothing"},
 	{"internal/trace", nil, "when requests come and how long they are"},
 	{"internal/loadgen/chart", []string{"internal/loadgen"}, "draws; the library does without"},
 	{"internal/loadgen", []string{"internal/trace"}, "any server, over HTTP alone"},

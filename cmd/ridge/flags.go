@@ -21,7 +21,7 @@ type modelFlags struct {
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.path, "model", "m", "", "GGUF file, Hugging Face directory, or ORG/REPO[:QUANT] on the hub; default: the built-in model")
+	cmd.Flags().StringVarP(&f.path, "model", "m", "", "short name (ridge search), GGUF file, Hugging Face directory, or ORG/REPO[:QUANT] on the hub; default: the built-in model")
 	addDevice(cmd, &f.options.Backend, &f.options.Threads, &f.options.Deterministic)
 	cmd.Flags().IntVarP(&f.options.Context, "ctx", "c", 0, "longest prompt and answer together, in tokens; 0: the model's own, 8192 at most")
 	addKVType(cmd.Flags(), &f.options.Cache)
@@ -59,7 +59,7 @@ func (f *modelFlags) loadWith(ctx context.Context, load func(string, ridge.Optio
 		}
 		f.options.Template = string(text)
 	}
-	path, err := fetchedPath(ctx, f.path)
+	path, err := fetchedPath(ctx, f.path, f.options.Backend)
 	if err != nil {
 		return nil, err
 	}

@@ -59,9 +59,9 @@ func root() *cobra.Command {
 		Short: "Run large language models on this machine",
 		Long: `Ridge runs large language models on CPUs and NVIDIA GPUs: one program, nothing to install beside it.
 
-A model is a GGUF file or a Hugging Face directory. Commands that take one use the small built-in model when none is
-named, so that everything can be tried at once.`,
-		Example: `  ridge run "Tell me a story about a fox named Pip"
+A model is a short name (ridge search lists them), ORG/REPO[:QUANT] on the Hugging Face hub, a GGUF file or a Hugging Face directory. Commands that
+take one use the small built-in model when none is named, so that everything can be tried at once.`,
+		Example: `  ridge run llama3.2:1b "Why is the sky blue?"
   ridge run -m model.gguf
   ridge show model.gguf`,
 		Version:       thisBuild().String(),
@@ -75,7 +75,7 @@ named, so that everything can be tried at once.`,
 		commands  []*cobra.Command
 	}{
 		{"run", "Run models:", []*cobra.Command{runCommand(), serveCommand(), cascadeCommand(), psCommand(), devicesCommand()}},
-		{"models", "Models and files:", []*cobra.Command{pullCommand(), listCommand(), rmCommand(), showCommand(), convertCommand(), mergeCommand(), quantizeCommand(), dummyCommand(), checkCommand(), tokenizeCommand(), templateCommand()}},
+		{"models", "Models and files:", []*cobra.Command{searchCommand(), pullCommand(), listCommand(), rmCommand(), aliasCommand(), showCommand(), convertCommand(), mergeCommand(), quantizeCommand(), dummyCommand(), checkCommand(), tokenizeCommand(), templateCommand()}},
 		{"price", "Predict performance:", []*cobra.Command{planCommand(), rooflineCommand(), graphCommand(), simulateCommand(), replayCommand()}},
 		{"measure", "Measure performance and quality:", []*cobra.Command{benchCommand(), calibrateCommand(), evalCommand()}},
 	} {

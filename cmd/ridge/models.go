@@ -60,14 +60,14 @@ func printModels(out io.Writer, all []hub.Entry) error {
 func rmCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "rm ORG/REPO[:QUANT]",
+		Use:   "rm NAME|ORG/REPO[:QUANT]",
 		Short: "Delete a model that was downloaded",
 		Long: `Rm deletes a model from this machine; without QUANT, all of the repository's. Hugging Face's own tools keep theirs in the same
 place: what they downloaded goes too.`,
-		Example: "  ridge rm bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M\n  ridge rm -f Qwen/Qwen3-0.6B",
+		Example: "  ridge rm llama3.2:1b\n  ridge rm bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M\n  ridge rm -f Qwen/Qwen3-0.6B",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := hub.ParseRef(args[0])
+			n, err := hubRef(args[0], "")
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ place: what they downloaded goes too.`,
 			if err != nil {
 				return err
 			}
-			found, err := h.Matching(r)
+			found, err := h.Matching(*n.ref)
 			if err != nil {
 				return err
 			}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,12 +64,12 @@ func (f *modelShapeFlags) model(arg string) (*model.Model, error) {
 		}
 		return model.FromConfig(config, data)
 	}
+	if n, err := lookUp(arg, ""); err == nil && n.ref == nil && !exists(n.name) {
+		return nil, fmt.Errorf("there is no file %s, and no shape of that name; shapes are %s", arg, strings.Join(model.Shapes(), ", "))
+	}
 	path, err := modelPath(arg)
 	if err != nil {
 		return nil, err
-	}
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("there is no file %s, and no shape of that name; shapes are %s", arg, strings.Join(model.Shapes(), ", "))
 	}
 	b, err := modeldir.Open(path)
 	if err != nil {

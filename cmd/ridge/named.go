@@ -8,60 +8,173 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/hub"
+	"github.com/ridge-llm/ridge/internal/shelf"
 )
 
 // newHub is the hub that the environment describes.
 func newHub() (*hub.Hub, error) { return hub.FromEnvironment("ridge/" + thisBuild().Version) }
 
-// hubName is the model on the hub that a command line names, if it does: what is a path is none.
-func hubName(name string) (hub.Ref, bool) {
-	if _, err := os.Stat(name); name == "" || err == nil {
-		return hub.Ref{}, false
+// openAliases reads the user's own names for models.
+func openAliases() (*shelf.Aliases, error) {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return &shelf.Aliases{}, nil // without a place for them there are none
 	}
-	r, err := hub.ParseRef(name)
-	return r, err == nil
+	return shelf.OpenAliases(filepath.Join(dir, "ridge", "aliases"))
 }
 
-// namesModel reports whether the first argument of run is a model: a GGUF file, or what looks like one on the hub.
-func namesModel(arg string) bool {
-	if strings.EqualFold(filepath.Ext(arg), ".gguf") && !strings.ContainsAny(arg, " \n") {
-		return true
+// named is what a model's name on a command line means.
+type named struct {
+	name  string      // the model's, where an alias was given
+	ref   *hub.Ref    // on the hub; nil: it is a path
+	short shelf.Model // whose short name it is; the zero one: none's
+}
+
+// lookUp finds out what a name means: a path, an alias, a short name, or a repository on the hub. A short name without a size is that of the model that the memory of
+// a backend has room for.
+func lookUp(name, backend string) (named, error) {
+	aliases, err := openAliases()
+	if err != nil {
+		return named{}, err
 	}
-	_, ok := hubName(arg)
-	return ok
+	if exists(name) {
+		return named{name: name}, nil
+	}
+	if model := aliases.Names[name]; model != "" {
+		name = model
+	}
+	if exists(name) {
+		return named{name: name}, nil
+	}
+	n := named{name: name}
+	full := name
+	if m, ok := shelf.Find(name, 0, false); ok {
+		if !strings.Contains(name, ":") || strings.HasSuffix(strings.ToLower(name), ":latest") {
+			m, _ = shelf.Find(name, device.Memory(backend), device.OnGPU(backend))
+		}
+		n.short, full = m, m.Ref()
+	}
+	if r, err := hub.ParseRef(full); err == nil {
+		n.ref = &r
+	}
+	return n, nil
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return name == "" || err == nil
+}
+
+// what is the model in words.
+func (n named) what() string {
+	switch {
+	case n.ref == nil:
+		return n.name
+	case n.short.Bytes > 0:
+		return fmt.Sprintf("%s (%s, %s)", n.short.Name(), n.ref, hub.Bytes(n.short.Bytes))
+	case n.short.Family != "":
+		return fmt.Sprintf("%s (%s)", n.short.Name(), n.ref)
+	}
+	return n.ref.String()
+}
+
+// looksLikeModel reports whether a word is meant as a model rather than as a prompt: a file or a path, a name of the hub or the shelf or one like those, or name:tag.
+func looksLikeModel(word string) (bool, error) {
+	if word == "" || strings.ContainsAny(word, " \t\n") && !exists(word) {
+		return false, nil
+	}
+	n, err := lookUp(word, "")
+	if err != nil {
+		return false, err
+	}
+	isFile := strings.EqualFold(filepath.Ext(word), ".gguf") || strings.ContainsAny(word, `/\`) || n.name != word
+	return isFile || n.ref != nil || tagged(word) || len(shelf.Like(word)) > 0, nil
+}
+
+// tagged reports whether a word is name:tag, and no time, address or the like.
+func tagged(word string) bool {
+	name, tag, ok := strings.Cut(word, ":")
+	letter := func(s string) bool { return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z') }
+	return ok && letter(name) && tag != "" && !strings.ContainsAny(tag, ":/,;!?")
+}
+
+// unknown is the error for a model that is neither here nor on the shelf.
+func unknown(name string) error {
+	if like := shelf.Like(name); len(like) > 0 {
+		return fmt.Errorf("there is no model %s here, and none of that name is known; there are %s (ridge search), and ridge pull takes ORG/REPO of the Hugging Face hub too", name, strings.Join(like, ", "))
+	}
+	if tagged(name) {
+		return fmt.Errorf("there is no model %s here, and none of that name is known; ridge search lists short names, and ridge pull takes ORG/REPO of the Hugging Face hub too", name)
+	}
+	return nil // whoever opens it as a file says that there is none
 }
 
 // modelPath is where the model is that a command line names: a path, or a model of the hub that was pulled before.
 func modelPath(name string) (string, error) {
-	r, ok := hubName(name)
-	if !ok {
-		return name, nil
+	n, err := lookUp(name, "")
+	if err != nil {
+		return "", err
+	}
+	if n.ref == nil {
+		if exists(n.name) {
+			return n.name, nil
+		}
+		return n.name, unknown(n.name)
 	}
 	h, err := newHub()
 	if err != nil {
 		return "", err
 	}
-	path, err := h.Find(r)
+	path, err := h.Find(*n.ref)
 	if errors.Is(err, hub.ErrNotHere) {
-		return "", fmt.Errorf("there is no file or directory %s, and no model of that name was downloaded; for one on the hub: ridge pull %s", name, name)
+		if n.short.Family != "" {
+			return "", fmt.Errorf("there is no model %s here; pull it with ridge pull %s", n.what(), n.short.Name())
+		}
+		return "", fmt.Errorf("there is no file or directory %s, and no model of that name was downloaded; for one on the hub: ridge pull %s", n.name, n.name)
 	}
 	return path, err
 }
 
 // fetchedPath is modelPath for commands that download what is not there.
-func fetchedPath(ctx context.Context, name string) (string, error) {
-	r, ok := hubName(name)
-	if !ok {
-		return name, nil
+func fetchedPath(ctx context.Context, name, backend string) (string, error) {
+	n, err := lookUp(name, backend)
+	if err != nil {
+		return "", err
+	}
+	if n.ref == nil {
+		if exists(n.name) {
+			return n.name, nil
+		}
+		return n.name, unknown(n.name)
 	}
 	h, err := newHub()
 	if err != nil {
 		return "", err
 	}
-	if path, err := h.Find(r); !errors.Is(err, hub.ErrNotHere) {
+	if path, err := h.Find(*n.ref); !errors.Is(err, hub.ErrNotHere) {
 		return path, err
 	}
-	fmt.Fprintf(os.Stderr, "ridge: %s is not on this machine; downloading it from %s\n", r, h.Endpoint)
-	return pullModel(ctx, h, r)
+	fmt.Fprintf(os.Stderr, "ridge: %s is not on this machine; downloading it from %s\n", n.what(), h.Endpoint)
+	return pullModel(ctx, h, *n.ref)
+}
+
+// hubRef is the model on the hub that a name means, for commands that are about those alone.
+func hubRef(name, backend string) (named, error) {
+	n, err := lookUp(name, backend)
+	if err != nil {
+		return n, err
+	}
+	if n.ref == nil {
+		_, err := hub.ParseRef(n.name) // says what such names are
+		if wrong := unknown(n.name); wrong != nil {
+			err = wrong
+		}
+		if err == nil {
+			err = fmt.Errorf("%s is a file or folder here already", n.name)
+		}
+		return n, err
+	}
+	return n, nil
 }

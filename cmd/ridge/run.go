@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,17 +38,20 @@ func runCommand() *cobra.Command {
 streams the answer to standard output. Without a prompt, on a terminal, it chats: /help lists the commands,
 Ctrl-C stops an answer, Ctrl-D leaves.
 
-MODEL is a GGUF file or ORG/REPO[:QUANT] on the Hugging Face hub, which is downloaded if it is not here; a prompt that looks like
-one must come after --model or on standard input. Without either it uses the small built-in model, which knows small stories and the vocabulary of LLM inference.`,
+MODEL is a short name (llama3.2:1b; ridge search lists them), a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the Hugging Face hub; what is not here is downloaded.
+A word that looks like a model, and the first of several arguments, is one: a prompt of several words is given in quotes. Without a model the small built-in one
+answers, which knows small stories and the vocabulary of LLM inference.`,
 		Example: `  ridge run "Tell me a story about a fox named Pip"
+  ridge run llama3.2:1b "Why is the sky blue?"
   ridge run model.gguf
   ridge run Qwen/Qwen3-0.6B-GGUF:Q8_0 "Why is the sky blue?"
   git diff | ridge run -m model.gguf "Write a commit message for this:"
   ridge run -m model.gguf --raw --temperature 0 "The capital of France is"
   ridge run --json-schema person.json "Ada Lovelace was born in 1815."`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.model.path == "" && len(args) > 0 && namesModel(args[0]) {
-				f.model.path, args = args[0], args[1:]
+			args, err := f.takeModel(args)
+			if err != nil {
+				return err
 			}
 			prompt, given, err := readPrompt(args, os.Stdin)
 			if err != nil {
@@ -95,6 +99,28 @@ one must come after --model or on standard input. Without either it uses the sma
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print tokens and tokens/s at the end")
 	cmd.Flags().BoolVar(&f.explain, "explain", false, "print a breakdown of the time at the end, and the least time that this device allows")
 	return cmd
+}
+
+// takeModel takes the model from the arguments, if one is there. The rest are the prompt.
+func (f *runFlags) takeModel(args []string) ([]string, error) {
+	if f.model.path != "" || len(args) == 0 || len(f.cascade.models) > 0 {
+		return args, nil
+	}
+	is, err := looksLikeModel(args[0])
+	switch {
+	case err != nil:
+		return nil, err
+	case is:
+		f.model.path = args[0]
+		n, err := lookUp(args[0], f.model.options.Backend)
+		if err == nil && n.ref == nil && !exists(n.name) { // before a prompt is waited for
+			err = cmp.Or(unknown(n.name), fmt.Errorf("there is no file or directory %s", n.name))
+		}
+		return args[1:], err
+	case len(args) > 1:
+		return nil, fmt.Errorf("there is no model %q here: the first of several arguments is one; pull it with ridge pull, or put a prompt of several words in quotes", args[0])
+	}
+	return args, nil
 }
 
 // readPrompt is the prompt of the command line and of standard input, if that is no terminal; given is false when there
