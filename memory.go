@@ -123,18 +123,22 @@ func unreserved(m backend.MemoryInfo, reserved int64) (free, total int64, err er
 	return free, total, nil
 }
 
-// setPages gives the caches their size: what the budget allows. It refuses a budget that does not hold one request.
-func (o Options) setPages(lim *backend.Limits, dev backend.Device, g *graph.Graph, reserved int64) error {
+// setPages gives the caches their size: what the budget allows. It refuses a budget that does not hold one request. g is the whole model, and parts
+// are the graphs of it in the device's memory: g itself, or those of a layout's devices.
+func (o Options) setPages(lim *backend.Limits, dev backend.Device, parts []*graph.Graph, g *graph.Graph, reserved int64) error {
 	var weights, adapters int64
-	tables := g.HostTables()
-	for _, w := range g.Weights {
-		if tables[w] == 0 {
-			weights += w.Bytes()
+	for _, part := range parts {
+		tables := part.HostTables()
+		for _, w := range part.Weights {
+			if tables[w] == 0 {
+				weights += w.Bytes()
+			}
+			adapters += adapterBytes(dev, w)
 		}
-		adapters += adapterBytes(dev, w)
 	}
 	weights += adapters
 	p := backend.NewPaging(g, lim)
+	p.Spread(parts)
 	lim.Pages = p.Most()
 	if p.Bytes(1, 1) == 0 {
 		return nil

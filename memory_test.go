@@ -70,7 +70,7 @@ func TestSetPages(t *testing.T) {
 				Weights: []*graph.Weight{{Out: axis(512), In: axis(512), Format: quant.F32}},
 			}
 			lim := backend.Limits{Seqs: 4, PageSize: 16, SeqPages: 64}
-			err := Options{KV: c.budget}.setPages(&lim, c.dev, g, 0)
+			err := Options{KV: c.budget}.setPages(&lim, c.dev, []*graph.Graph{g}, g, 0)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Fatalf("%v; it should say %q", err, c.err)
@@ -89,12 +89,13 @@ func TestSetPages(t *testing.T) {
 		lim := backend.Limits{Seqs: 4, PageSize: 16, SeqPages: 64}
 		g := &graph.Graph{Caches: []*graph.Cache{{K: axis(32), V: axis(32), Type: graph.F32}}}
 		o := Options{Swap: swap}
-		err := cmp.Or(o.check(), o.setPages(&lim, swapper{}, g, 0))
+		err := cmp.Or(o.check(), o.setPages(&lim, swapper{}, []*graph.Graph{g}, g, 0))
 		if want == "" && (err != nil || lim.SwapPages != 256) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("Swap %d: %d pages, %v", swap, lim.SwapPages, err)
 		}
 	}
-	if err := (Options{Swap: 1 << 20}).setPages(&backend.Limits{PageSize: 16}, unmetered{}, &graph.Graph{Caches: []*graph.Cache{{K: axis(32), Type: graph.F32}}}, 0); err == nil {
+	cached := &graph.Graph{Caches: []*graph.Cache{{K: axis(32), Type: graph.F32}}}
+	if err := (Options{Swap: 1 << 20}).setPages(&backend.Limits{PageSize: 16}, unmetered{}, []*graph.Graph{cached}, cached, 0); err == nil {
 		t.Error("a device that cannot swap was given swap space")
 	}
 	for _, b := range []Budget{{Bytes: 5, Part: 0.5}, {Bytes: -1}, {Part: 1.1}, {Total: -0.1}} {
@@ -119,7 +120,7 @@ func TestAdaptersMemory(t *testing.T) {
 			Weights: []*graph.Weight{matrix, {Out: axis(512), In: axis(512), Slots: &graph.Slots{Of: matrix, Count: 2, Rank: 16}}},
 		}
 		lim := backend.Limits{Seqs: 4, PageSize: 16, SeqPages: 64}
-		err := Options{KV: Budget{Bytes: given}, MaxLoRAs: 2, MaxLoRARank: 16}.setPages(&lim, gpu{metered{free: 1 << 30, total: 1 << 30}}, g, 0)
+		err := Options{KV: Budget{Bytes: given}, MaxLoRAs: 2, MaxLoRARank: 16}.setPages(&lim, gpu{metered{free: 1 << 30, total: 1 << 30}}, []*graph.Graph{g}, g, 0)
 		if want == "" && (err != nil || lim.Pages != 112) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%d bytes: %d pages, %v", given, lim.Pages, err)
 		}
@@ -154,7 +155,7 @@ func TestWindowedPages(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			lim := backend.Limits{Tokens: 256, Seqs: 4, PageSize: 16, SeqPages: c.context}
 			g := &graph.Graph{Caches: c.caches}
-			if err := (Options{KV: Budget{Bytes: c.budget}}).setPages(&lim, unmetered{}, g, 0); err != nil {
+			if err := (Options{KV: Budget{Bytes: c.budget}}).setPages(&lim, unmetered{}, []*graph.Graph{g}, g, 0); err != nil {
 				t.Fatal(err)
 			}
 			if lim.Pages != c.pages || !slices.Equal(lim.Groups, c.want) {
@@ -173,7 +174,7 @@ func TestReserved(t *testing.T) {
 	}
 	for _, c := range []struct{ reserved, pages int64 }{{0, 7 * mib / 2 / (4 * kib)}, {4 * mib, 3 * mib / 2 / (4 * kib)}} {
 		lim := backend.Limits{Seqs: 4, PageSize: 16, SeqPages: 64}
-		err := Options{KV: Budget{Part: 0.5}}.setPages(&lim, metered{free: 8 * mib, total: 8 * mib}, g, c.reserved)
+		err := Options{KV: Budget{Part: 0.5}}.setPages(&lim, metered{free: 8 * mib, total: 8 * mib}, []*graph.Graph{g}, g, c.reserved)
 		if err != nil || int64(lim.Pages) != c.pages {
 			t.Errorf("with %d bytes promised to others: %d pages (%v), not %d", c.reserved, lim.Pages, err, c.pages)
 		}

@@ -70,6 +70,9 @@ type Options struct {
 	// or MaxLoRAs if that is more.
 	MaxLoRARank, MaxCPULoRAs int
 
+	// Layout spreads the model over several devices of the backend, which on a CPU share its threads.
+	Layout Layout
+
 	// Deterministic makes an answer on the CPU independent of the requests beside it, to the last bit, whatever its weights'
 	// format; see cpu.Options.
 	Deterministic bool
@@ -135,6 +138,9 @@ func (o Options) check() error {
 		return err
 	}
 	if err := o.EarlyExit.check(o); err != nil {
+		return err
+	}
+	if err := o.Layout.check(o); err != nil {
 		return err
 	}
 	return o.KV.check()

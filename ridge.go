@@ -33,7 +33,6 @@ import (
 	"github.com/ridge-llm/ridge/compile/earlyexit"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/grammar/language"
-	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/internal/recording"
@@ -48,6 +47,7 @@ type Model struct {
 	name        string
 	dir         *modeldir.Dir
 	device      backend.Device
+	others      []backend.Device // of a layout, beside it
 	engine      *engine.Engine
 	price       *price.Model // nil: steps cannot be priced
 	tokenizer   *tokenizer.Tokenizer
@@ -174,45 +174,25 @@ func (m *Model) compile(o Options) error {
 		return err
 	}
 	m.quantization = o.Quantization
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Inputs: pass.OnLoadInputs(o.Quantization), Kernels: compile.Kernels{Device: m.device}, Adapters: o.adapters()}); err != nil {
-		return err
-	}
-	prog, err := m.place(o, g)
+	prog, err := m.place(o, g, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Inputs: pass.OnLoadInputs(o.Quantization), Kernels: compile.Kernels{Device: m.device}, Adapters: o.adapters()})
 	if err != nil {
 		return err
 	}
 	if o.Warm {
 		prog.Warm()
-		prog.PrefaultAhead(prefaultedAhead)
+		prog.prefault(prefaultedAhead)
 	}
 	m.width = prog.HiddenWidth()
-	m.adapters = newAdapters(m, prog, max(cmp.Or(o.MaxCPULoRAs, defaultCPULoRAs), o.MaxLoRAs))
+	m.adapters = newAdapters(m, prog.Runner, max(cmp.Or(o.MaxCPULoRAs, defaultCPULoRAs), o.MaxLoRAs))
 	return m.startEngine(o, prog)
 }
 
-// place compiles the graph, with as many pages of the cache as the options and the other models of the Runtime allow.
-func (m *Model) place(o Options, g *graph.Graph) (prog *compile.Program, err error) {
-	m.reserved, err = m.runtime.place(m.device.Info().Name, func(reserved int64) (int64, error) {
-		lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder)
-		if err := o.setPages(&lim, m.device, g, reserved); err != nil {
-			return 0, err
-		}
-		m.context, m.limits = lim.SeqPages*lim.PageSize, lim
-		if prog, err = compile.Compile(g, m.device, m.dir, lim); err != nil {
-			return 0, err
-		}
-		m.memory = prog.Memory()
-		return m.memory.Weights + m.memory.Caches + m.memory.Arena, nil
-	})
-	return prog, err
-}
-
 // startEngine starts the engine, which owns the program from then on.
-func (m *Model) startEngine(o Options, prog *compile.Program) error {
+func (m *Model) startEngine(o Options, prog *loaded) error {
 	profile := profileOf(m.device)
 	settings := o.engine()
 	var err error
-	if m.price, err = price.New(prog.Graph, profile); err == nil {
+	if m.price, err = price.New(prog.whole, profile); err == nil {
 		settings.Predictor = pricing{m.price}
 	}
 	var page int64
@@ -227,9 +207,9 @@ func (m *Model) startEngine(o Options, prog *compile.Program) error {
 		prog.Close()
 		return err
 	}
-	runner := compile.Runner(prog)
+	runner := prog.Runner
 	if len(o.EarlyExit.Layers) > 0 {
-		if m.exits, err = m.exiting(o, prog); err != nil {
+		if m.exits, err = m.exiting(o, prog.one); err != nil {
 			prog.Close()
 			return err
 		}
@@ -331,7 +311,7 @@ func (m *Model) Close() error {
 		name := ""
 		if m.device != nil {
 			name = m.device.Info().Name
-			m.closed = errors.Join(m.closed, m.device.Close())
+			m.closed = errors.Join(m.closed, m.closeDevices())
 		}
 		m.files.Lock()
 		m.closed = errors.Join(m.closed, m.dir.Close())

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/draft/hiddenmodel"
@@ -217,7 +216,7 @@ func (s Speculation) keep(g *graph.Graph, target *modeldir.Dir) (*graph.Graph, e
 }
 
 // speculation is the engine's settings, with a drafter for a program.
-func (m *Model) speculation(o Options, prog *compile.Program) (engine.Speculation, error) {
+func (m *Model) speculation(o Options, prog *loaded) (engine.Speculation, error) {
 	s := o.Speculation
 	if s.Method == "" {
 		return engine.Speculation{}, nil
@@ -252,26 +251,26 @@ func (s Speculation) lookedUp(method draft.Method) (draft.Drafter, error) {
 }
 
 // drafter is the one that the options name.
-func (m *Model) drafter(o Options, prog *compile.Program) (draft.Drafter, error) {
+func (m *Model) drafter(o Options, prog *loaded) (draft.Drafter, error) {
 	s := o.Speculation
 	switch method, err := draft.ParseMethod(s.Method); method {
 	case draft.NGram, draft.Suffix:
 		return s.lookedUp(method)
 	case draft.Lookahead:
-		if slices.ContainsFunc(prog.Graph.Caches, (*graph.Cache).Recurrent) {
+		if slices.ContainsFunc(prog.whole.Caches, (*graph.Cache).Recurrent) {
 			return nil, errors.New("ridge: lookahead needs token trees, and the model has recurrent layers, whose state goes on by a token at a time; choose another method")
 		}
 		return draft.NewLookahead(s.lookahead())
 	case draft.DraftModel:
 		return m.draftModel(o)
 	case draft.LayerSkip:
-		return m.layerSkip(o, prog)
+		return m.layerSkip(o, prog.one)
 	case draft.Medusa:
-		return m.medusa(o, prog)
+		return m.medusa(o, prog.one)
 	case draft.MTP:
-		return m.mtp(o, prog)
+		return m.mtp(o, prog.one)
 	case draft.Eagle, draft.Eagle3:
-		return m.eagle(o, prog)
+		return m.eagle(o, prog.one)
 	default:
 		return nil, err
 	}

@@ -29,6 +29,19 @@ func NewPaging(g *graph.Graph, lim *Limits) *Paging {
 	return p
 }
 
+// Spread has pages take what they take in the caches of a layout's devices, whose graphs these are, together.
+func (p *Paging) Spread(parts []*graph.Graph) {
+	for i := range p.groups {
+		p.groups[i].Caches = nil
+	}
+	for _, part := range parts {
+		for _, c := range part.Caches {
+			to := &p.groups[min(c.Group, len(p.groups)-1)]
+			to.Caches = append(to.Caches, c)
+		}
+	}
+}
+
 func shapeOf(l *Limits) graph.CacheShape {
 	return graph.CacheShape{Seqs: l.Seqs, Tokens: l.SeqPages * l.PageSize, StepTokens: l.Tokens, PageSize: l.PageSize}
 }

@@ -45,7 +45,7 @@ func CompileGroup(g *graph.Graph, o pass.Options, devs []backend.Device, files T
 		x.comms = append(x.comms, pipelines[t][0])
 	}
 	for i, dev := range devs {
-		o.Rank = pass.Rank{Stage: i / l.Tensor, Tensor: i % l.Tensor}
+		o.Rank = l.Rank(i)
 		part, err := pass.Run(g, pass.All, o)
 		if err == nil {
 			var p *Program
@@ -227,6 +227,13 @@ func (x *Group) ThreadLender() (backend.ThreadLender, int) { return x.last.Threa
 func (x *Group) Warm() {
 	for _, p := range x.programs {
 		p.Warm()
+	}
+}
+
+// PrefaultAhead is Program.PrefaultAhead on all devices.
+func (x *Group) PrefaultAhead(most int64) {
+	for _, p := range x.programs {
+		p.PrefaultAhead(most / int64(len(x.programs)))
 	}
 }
 

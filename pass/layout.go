@@ -31,6 +31,9 @@ var OneDevice = Layout{Tensor: 1, Pipeline: 1, Data: 1}
 // Devices is how many devices the layout takes.
 func (l Layout) Devices() int { return l.Tensor * l.Pipeline * l.Data }
 
+// Rank is device i of a replica, counted by stage, then tensor rank.
+func (l Layout) Rank(i int) Rank { return Rank{Stage: i / l.Tensor, Tensor: i % l.Tensor} }
+
 // String is the layout as text: "tp4 pp2 dp1", "tp1 pp1 dp8 ep8".
 func (l Layout) String() string {
 	s := fmt.Sprintf("tp%d pp%d dp%d", l.Tensor, l.Pipeline, l.Data)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/check"
 	"github.com/ridge-llm/ridge/internal/device"
@@ -20,7 +21,7 @@ func checkCommand() *cobra.Command {
 	var chunk int
 	var golden, base string
 	var asJSON bool
-	layout := pass.OneDevice
+	var layout ridge.Layout
 	cmd := &cobra.Command{
 		Use:   "check MODEL|ADAPTER",
 		Short: "Compare a model's results with those computed upstream",
@@ -57,7 +58,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 					dir = filepath.Dir(dir)
 				}
 			}
-			how := check.Options{Devices: devices, Layout: layout, Cache: graph.F32, Chunk: chunk}
+			how := check.Options{Devices: devices, Layout: pass.Layout{Tensor: layout.Tensor, Pipeline: layout.Pipeline, Data: 1, Expert: layout.Expert}, Cache: graph.F32, Chunk: chunk}
 			var res *check.Result
 			if base != "" || adapter.Is(args[0]) {
 				res, err = check.Adapter(args[0], base, dir, how)
@@ -84,9 +85,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 		},
 	}
 	addDevice(cmd, &o.Backend, &o.Threads, &o.Deterministic)
-	cmd.Flags().IntVar(&layout.Tensor, "tp", 1, "tensor parallelism: devices that share every layer")
-	cmd.Flags().IntVar(&layout.Pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers")
-	cmd.Flags().IntVar(&layout.Expert, "ep", 1, "expert parallelism: devices of --tp among which the experts of each layer are divided")
+	addLayout(cmd.Flags(), &layout)
 	cmd.Flags().StringVar(&base, "base", "", "the model that an adapter is for; default: what its configuration says")
 	cmd.Flags().StringVar(&golden, "golden", "", "directory of golden.safetensors or golden.json; default: the model's")
 	cmd.Flags().IntVar(&chunk, "chunk", 0, "compute prompts in chunks of this many tokens; 0: whole")

@@ -28,6 +28,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	addQuantization(cmd.Flags(), &f.options.Quantization)
 	addSpeculation(cmd.Flags(), &f.options.Speculation)
 	addEarlyExit(cmd.Flags(), &f.options.EarlyExit)
+	addLayout(cmd.Flags(), &f.options.Layout)
 	cmd.Flags().StringVar(&f.template, "chat-template", "", "file with a chat template to use in place of the model's own")
 }
 

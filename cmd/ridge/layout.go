@@ -2,32 +2,28 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"runtime"
 
+	"github.com/spf13/pflag"
+
+	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/internal/device"
-	"github.com/ridge-llm/ridge/pass"
 )
 
-// maxLocalDevices is the most devices that a program opens for one model.
-const maxLocalDevices = 64
+// addLayout adds the flags that spread a model over devices.
+func addLayout(fl *pflag.FlagSet, o *ridge.Layout) {
+	fl.IntVar(&o.Tensor, "tp", 1, "tensor parallelism: devices that share every layer; --tensor-parallel-size is the same")
+	alias(fl, "tensor-parallel-size", "tp")
+	fl.IntVar(&o.Pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers; --pipeline-parallel-size is the same")
+	alias(fl, "pipeline-parallel-size", "pp")
+	fl.IntVar(&o.Expert, "ep", 1, "expert parallelism: devices of --tp among which the experts of each layer are divided")
+}
 
 // openDevices opens the devices of a layout, all of one backend. Those on a CPU share its threads.
-func openDevices(o device.Options, l pass.Layout) ([]backend.Device, error) {
-	for _, n := range []struct {
-		flag string
-		n    int
-	}{{"tp", l.Tensor}, {"pp", l.Pipeline}, {"ep", l.Expert}} {
-		if n.n < 1 || n.n > maxLocalDevices {
-			return nil, fmt.Errorf("--%s %d; 1 to %d is possible", n.flag, n.n, maxLocalDevices)
-		}
-	}
-	if l.Expert > l.Tensor {
-		return nil, fmt.Errorf("--ep %d is more than --tp %d: experts can be divided among the devices of --tp", l.Expert, l.Tensor)
-	}
-	if l.Devices() > maxLocalDevices {
-		return nil, fmt.Errorf("--tp %d and --pp %d are %d devices; at most %d are possible", l.Tensor, l.Pipeline, l.Devices(), maxLocalDevices)
+func openDevices(o device.Options, l ridge.Layout) ([]backend.Device, error) {
+	if err := l.Check(); err != nil {
+		return nil, err
 	}
 	if n := l.Devices(); n > 1 && !device.OnGPU(o.Backend) {
 		o.Threads = max(cmp.Or(o.Threads, runtime.GOMAXPROCS(0))/n, 1)

@@ -1,0 +1,160 @@
+package ridge
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/engine/draft"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/device"
+	"github.com/ridge-llm/ridge/pass"
+)
+
+// Layout says over how many devices a model is spread, Tensor × Pipeline in all: see docs/parallel.md. The zero value is one device.
+type Layout struct {
+	Tensor   int // devices that share every layer; 0: 1
+	Pipeline int // stages, each with a range of the layers; 0: 1
+	Expert   int // devices of Tensor among which the experts of each layer are divided; 0: 1, experts are cut as all else
+}
+
+// MaxDevices is over how many devices a model can be spread.
+const MaxDevices = 64
+
+// Devices is how many devices the layout takes.
+func (l Layout) Devices() int { return l.passes().Devices() }
+
+func (l Layout) passes() pass.Layout {
+	return pass.Layout{Tensor: max(l.Tensor, 1), Pipeline: max(l.Pipeline, 1), Data: 1, Expert: l.Expert}
+}
+
+// Check refuses layouts that no model can have here.
+func (l Layout) Check() error {
+	for _, n := range []struct {
+		flag string
+		n    int
+	}{{"tp", l.Tensor}, {"pp", l.Pipeline}, {"ep", l.Expert}} {
+		if n.n < 0 || n.n > MaxDevices {
+			return fmt.Errorf("ridge: --%s %d; 1 to %d is possible (Layout)", n.flag, n.n, MaxDevices)
+		}
+	}
+	all := l.passes()
+	if l.Expert > all.Tensor {
+		return fmt.Errorf("ridge: --ep %d is more than --tp %d: experts can be divided among the devices of --tp (Layout.Expert, Layout.Tensor)", l.Expert, all.Tensor)
+	}
+	if n := all.Devices(); n > MaxDevices {
+		return fmt.Errorf("ridge: the layout %s has %d devices; %d at most are possible", all, n, MaxDevices)
+	}
+	return nil
+}
+
+// check refuses settings that do not go with several devices.
+func (l Layout) check(o Options) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	all := l.passes()
+	switch {
+	case all.Devices() == 1:
+		return nil
+	case device.OnGPU(o.Backend):
+		return fmt.Errorf("ridge: the layout %s on Backend %s, where devices cannot exchange activations; take the CPU, or a model and format that one GPU has room for", all, o.Backend)
+	case len(o.EarlyExit.Layers) > 0:
+		return fmt.Errorf("ridge: EarlyExit (--early-exit) and the layout %s: parts of the model that tokens leave are of one device; leave one out", all)
+	}
+	switch method, _ := draft.ParseMethod(o.Speculation.Method); method {
+	case draft.LayerSkip, draft.Medusa, draft.MTP, draft.Eagle, draft.Eagle3:
+		return fmt.Errorf("ridge: Speculation by %s and the layout %s: it goes on from hidden states that lie on one device; ngram, suffix, lookahead and draft models go with several", method, all)
+	}
+	return nil
+}
+
+// loaded is a model as steps run on it.
+type loaded struct {
+	compile.Runner
+	whole    *graph.Graph     // as one device would run it, for pricing
+	one      *compile.Program // nil: several devices have parts of it
+	prefault func(most int64)
+}
+
+// parts are the graphs of a layout's devices.
+func parts(g *graph.Graph, o pass.Options) (all []*graph.Graph, err error) {
+	for i := range o.Layout.Devices() {
+		o.Rank = o.Layout.Rank(i)
+		part, err := pass.Run(g, pass.All, o)
+		if err != nil {
+			return nil, fmt.Errorf("ridge: %w", err)
+		}
+		all = append(all, part)
+	}
+	return all, nil
+}
+
+// place compiles the graph, with as many pages of the cache as the options and the other models of the Runtime allow.
+func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, error) {
+	whole, err := pass.Run(g, pass.All, passes)
+	if err != nil {
+		return nil, err
+	}
+	prog := &loaded{whole: whole}
+	graphs := []*graph.Graph{whole}
+	if layout := o.Layout.passes(); layout.Splits() {
+		if err := layout.Check(g); err != nil {
+			return nil, fmt.Errorf("ridge: %w", err)
+		}
+		passes.Layout = layout
+		if graphs, err = parts(g, passes); err != nil {
+			return nil, err
+		}
+	}
+	m.reserved, err = m.runtime.place(m.device.Info().Name, func(reserved int64) (int64, error) {
+		lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder)
+		if err := o.setPages(&lim, m.device, graphs, whole, reserved); err != nil {
+			return 0, err
+		}
+		m.context, m.limits = lim.SeqPages*lim.PageSize, lim
+		if err := m.compileFor(prog, o, g, passes, lim); err != nil {
+			return 0, err
+		}
+		m.memory = prog.Memory()
+		return m.memory.Weights + m.memory.Caches + m.memory.Arena, nil
+	})
+	return prog, err
+}
+
+// compileFor compiles a graph, which is the one before the passes, for the model's device or as many as its layout has.
+func (m *Model) compileFor(prog *loaded, o Options, g *graph.Graph, passes pass.Options, lim backend.Limits) (err error) {
+	if !passes.Layout.Splits() {
+		if prog.one, err = compile.Compile(prog.whole, m.device, m.dir, lim); err == nil {
+			prog.Runner, prog.prefault = prog.one, prog.one.PrefaultAhead
+		}
+		return err
+	}
+	devices := []backend.Device{m.device}
+	for len(devices) < passes.Layout.Devices() {
+		d, err := m.runtime.devices.Open(o.device())
+		if err != nil {
+			return err
+		}
+		m.others = append(m.others, d)
+		devices = append(devices, d)
+	}
+	group, err := compile.CompileGroup(g, passes, devices, m.dir, lim)
+	if err == nil {
+		prog.Runner, prog.prefault = group, group.PrefaultAhead
+	}
+	return err
+}
+
+// closeDevices gives back the model's devices.
+func (m *Model) closeDevices() error {
+	if m.device == nil {
+		return nil
+	}
+	err := m.device.Close()
+	for _, d := range m.others {
+		err = errors.Join(err, d.Close())
+	}
+	return err
+}

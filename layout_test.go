@@ -1,0 +1,169 @@
+package ridge_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ridge-llm/ridge"
+)
+
+// answers are greedy continuations of several prompts, two of which begin alike, computed side by side.
+func answers(t *testing.T, m *ridge.Model, use ...ridge.UseAdapter) [][]int32 {
+	t.Helper()
+	all := make([][]int32, 6)
+	var wait sync.WaitGroup
+	for i := range all {
+		wait.Go(func() {
+			prompt := make([]int32, 20+5*i)
+			for k := range prompt {
+				prompt[k] = int32(3 + (k*7+(i/2)*11)%80)
+			}
+			p := ridge.Greedy()
+			p.MaxTokens, p.IgnoreEnd, p.Adapters = 24, true, use
+			pieces, err := m.GenerateMany(context.Background(), prompt, []ridge.Params{p})
+			if err != nil {
+				t.Errorf("request %d: %v", i, err)
+				return
+			}
+			for piece, err := range pieces[0] {
+				if err != nil {
+					t.Errorf("request %d: %v", i, err)
+					return
+				}
+				if piece.Token != nil {
+					all[i] = append(all[i], piece.Token.Token)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return all
+}
+
+// TestLayout: models give the answers that they give on one device when several have parts of them: full layers and windows, experts, recurrent layers with states that
+// are kept, with so little cache that requests are preempted, swapped and computed again, with drafts.
+func TestLayout(t *testing.T) {
+	for _, c := range []struct {
+		model   string
+		layouts []ridge.Layout
+		options ridge.Options
+	}{
+		{"llama-default", []ridge.Layout{{Tensor: 2}, {Pipeline: 2}, {Tensor: 2, Pipeline: 2}}, ridge.Options{KV: ridge.Budget{Bytes: 96 << 10}}},
+		{"llama-default", []ridge.Layout{{Tensor: 2, Pipeline: 2}}, ridge.Options{KV: ridge.Budget{Bytes: 96 << 10}, Swap: 1 << 20}},
+		{"llama-default", []ridge.Layout{{Tensor: 2}}, ridge.Options{Speculation: ridge.Speculation{Method: "ngram"}}},
+		{"gptoss-yarn", []ridge.Layout{{Tensor: 2, Expert: 2}, {Tensor: 4, Expert: 2, Pipeline: 2}}, ridge.Options{}},
+		{"qwen3.5-wide", []ridge.Layout{{Tensor: 2}, {Pipeline: 2}}, ridge.Options{}},
+	} {
+		dir := withTokenizer(t, "internal/check/testdata/"+c.model)
+		c.options.Threads, c.options.Cache, c.options.Context, c.options.Deterministic = 1, "f32", 128, true // else an answer depends on those beside it
+		want := answers(t, loadFrom(t, dir, c.options))
+		for _, l := range c.layouts {
+			c.options.Layout = l
+			t.Run(fmt.Sprintf("%s %+v", c.model, l), func(t *testing.T) {
+				m := loadFrom(t, dir, c.options)
+				if got := answers(t, m); !slices.EqualFunc(got, want, slices.Equal) {
+					t.Errorf("answers are\n%v\nand should be\n%v", got, want)
+				}
+			})
+		}
+	}
+}
+
+// withTokenizer is a folder with a model's files and a tokenizer, which the small models come without.
+func withTokenizer(t *testing.T, dir string) string {
+	t.Helper()
+	vocab := map[string]int{}
+	for i := range 128 {
+		vocab[fmt.Sprintf("t%d", i)] = i
+	}
+	text, err := json.Marshal(map[string]any{
+		"model":         map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}},
+		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false},
+		"decoder":       map[string]any{"type": "ByteLevel"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	if err := errors.Join(os.CopyFS(to, os.DirFS(dir)), os.WriteFile(filepath.Join(to, "tokenizer.json"), text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// loadFrom loads a model for a test.
+func loadFrom(t *testing.T, dir string, o ridge.Options) *ridge.Model {
+	t.Helper()
+	m, err := ridge.Load(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// TestLayoutRefused: what does not go with several devices is refused by name before anything is loaded.
+func TestLayoutRefused(t *testing.T) {
+	two := ridge.Layout{Tensor: 2}
+	for want, o := range map[string]ridge.Options{
+		"--tp 65; 1 to 64 is possible":                 {Layout: ridge.Layout{Tensor: 65}},
+		"--pp -1; 1 to 64 is possible":                 {Layout: ridge.Layout{Pipeline: -1}},
+		"--ep 2 is more than --tp 1":                   {Layout: ridge.Layout{Expert: 2}},
+		"has 128 devices; 64 at most":                  {Layout: ridge.Layout{Tensor: 16, Pipeline: 8}},
+		"Speculation by layerskip and the layout tp2":  {Layout: two, Speculation: ridge.Speculation{Method: "layerskip", ExitLayer: 1}},
+		"EarlyExit (--early-exit) and the layout tp2":  {Layout: two, EarlyExit: ridge.EarlyExit{Layers: []int{1}, Threshold: 0.5}},
+		"where devices cannot exchange activations":    {Layout: two, Backend: "cuda"},
+		"cannot be divided equally among 64 devices":   {Layout: ridge.Layout{Tensor: 64}},
+		"64 pipeline stages for the":                   {Layout: ridge.Layout{Pipeline: 64}},
+		"the layout tp2 pp1 dp1 ep2 divides experts, ": {Layout: ridge.Layout{Tensor: 2, Expert: 2}},
+	} {
+		m, err := ridge.Load("", o)
+		if err == nil {
+			m.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v; wanted %q", o.Layout, err, want)
+		}
+	}
+}
+
+// TestLayoutAdapters: several devices answer with adapters and embed texts as one does.
+func TestLayoutAdapters(t *testing.T) {
+	path := modelFile(t, "F32")
+	var want string
+	var vector []float32
+	for _, l := range []ridge.Layout{{}, {Tensor: 2, Pipeline: 2}} {
+		m := loadFrom(t, path, ridge.Options{Layout: l, MaxLoRAs: 1, Cache: "f32"})
+		if _, err := m.AddAdapterDir("adapters"); err != nil {
+			t.Fatal(err)
+		}
+		p := ridge.Greedy()
+		p.MaxTokens, p.Adapters = 24, []ridge.UseAdapter{{Name: "pirate", Scale: 1}}
+		text, _ := generate(t, m, "Once upon a time", p)
+		e, err := m.Embed(context.Background(), "Once upon a time")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "" {
+			want, vector = text, e.Vector
+		}
+		if text != want {
+			t.Errorf("%+v answers %q and should answer %q", l, text, want)
+		}
+		if same := dot(e.Vector, vector); same < 0.9999 {
+			t.Errorf("%+v embeds a text with a cosine of %g to one device's", l, same)
+		}
+	}
+}
