@@ -114,6 +114,15 @@ func (m *Model) tensor(name string) (recipe.Recipe, bool) {
 	return recipe.Tensor(names[0]), false
 }
 
+// Untie has the model read a matrix of its own that makes the logits, in place of the table of embeddings, and is the name that it is to have.
+func (m *Model) Untie() string {
+	m.Config.Tied = false
+	if !m.HF {
+		return "output.weight"
+	}
+	return m.hfNames("output.weight")[0]
+}
+
 // stem is a weight's name without the numbers of layer and expert: "blk.3.ffn_up.7.weight" → "blk.N.ffn_up.E.weight".
 func stem(name string) string {
 	parts := strings.Split(name, ".")

@@ -24,6 +24,7 @@ var methodFlags = map[string][]string{
 	"bits":        {"rtn", "gptq", "awq", "autoround", imatrixMethod},
 	"group":       {"rtn", "gptq", "awq", "autoround"},
 	"asymmetric":  {"rtn", "gptq", "awq", "autoround"},
+	"rotate":      {"rtn", "gptq", "awq", "smoothquant", "autoround"},
 	"layout":      {"rtn", "gptq", "awq", "autoround"},
 	"act-order":   {"gptq"},
 	"damping":     {"gptq"},

@@ -48,7 +48,7 @@ func Convert(ctx context.Context, in, out string, o Options) (*Result, error) {
 	}
 	if s.Kind == weights.GGUF {
 		defer s.Close()
-		return ofGGUF(ctx, s, s.Tensor, out, o)
+		return ofGGUF(ctx, s, s.Names(), s.Tensor, out, o)
 	}
 	s.Close()
 	b, err := modeldir.Open(in)
@@ -65,7 +65,7 @@ func Dir(ctx context.Context, b *modeldir.Dir, out string, o Options) (*Result, 
 		return nil, err
 	}
 	if b.Source.Kind == weights.GGUF {
-		return ofGGUF(ctx, b.Source, func(name string) (quant.Tensor, error) {
+		return ofGGUF(ctx, b.Source, b.Names(), func(name string) (quant.Tensor, error) {
 			t, ok := b.Tensor(name)
 			if !ok {
 				return b.Source.Tensor(name) // which says why
@@ -80,9 +80,9 @@ func Dir(ctx context.Context, b *modeldir.Dir, out string, o Options) (*Result, 
 	return f.finish(ctx, out, append(notes, f.choose(o.Type)...), o)
 }
 
-// ofGGUF writes a GGUF file in other formats.
-func ofGGUF(ctx context.Context, s *weights.Source, tensor func(name string) (quant.Tensor, error), out string, o Options) (*Result, error) {
-	f, notes, err := fromGGUF(s, tensor)
+// ofGGUF writes tensors of some names in a GGUF file, in other formats.
+func ofGGUF(ctx context.Context, s *weights.Source, names []string, tensor func(name string) (quant.Tensor, error), out string, o Options) (*Result, error) {
+	f, notes, err := fromGGUF(s, names, tensor)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func Merge(ctx context.Context, in string, list []Merged, out string, o Options)
 // file is the merged model as a GGUF file.
 func (c changes) file(b *modeldir.Dir) (*file, []string, error) {
 	if b.Source.Kind == weights.GGUF {
-		f, notes, err := fromGGUF(b.Source, b.Source.Tensor)
+		f, notes, err := fromGGUF(b.Source, b.Source.Names(), b.Source.Tensor)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -64,7 +64,7 @@ func demoFile(t *testing.T) *file {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, _, err := fromGGUF(b.Source, b.Source.Tensor)
+	f, _, err := fromGGUF(b.Source, b.Source.Names(), b.Source.Tensor)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package modeldir
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ridge-llm/ridge/model"
@@ -62,8 +63,8 @@ func fromSource(name string, s *weights.Source) (*Dir, error) {
 	return d, nil
 }
 
-// Replace puts another tensor of the same shape, in any format, in the place of one of the file's; the zero Tensor takes it away again. What
-// was opened before goes on with the old one.
+// Replace puts another tensor of the same shape, in any format, in the place of one of the file's, or beside them; the zero Tensor takes it away
+// again. What was opened before goes on with the old one.
 func (d *Dir) Replace(name string, t quant.Tensor) {
 	if d.replaced == nil {
 		d.replaced = map[string]quant.Tensor{}
@@ -73,6 +74,19 @@ func (d *Dir) Replace(name string, t quant.Tensor) {
 		return
 	}
 	d.replaced[name] = t
+}
+
+// Names lists the file's tensors in its order, and behind them those that were put beside them.
+func (d *Dir) Names() []string {
+	names := slices.Clone(d.Source.Names())
+	of := len(names)
+	for name := range d.replaced {
+		if _, ok := d.Source.Info(name); !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names[of:])
+	return names
 }
 
 // Tensor implements model.Tensors and compile.Tensors.

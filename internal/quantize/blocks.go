@@ -53,6 +53,7 @@ func blocksOf(g *graph.Graph) ([]block, error) {
 			until[v] = max(until[v], at[n])
 		}
 	}
+	scores := scoresOf(g)
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
 			if v.Cache != nil || everywhere(n) {
@@ -65,11 +66,25 @@ func blocksOf(g *graph.Graph) ([]block, error) {
 				}
 			}
 		}
-		if n.Layer != graph.NoLayer && quantizable(n) {
+		if n.Layer != graph.NoLayer && quantizable(n) && !scores[n.Out[0]] {
 			all[at[n]].add(n)
 		}
 	}
 	return all, nil
+}
+
+// scoresOf is the values that experts are chosen by: a router is small, and nobody reads it from few bits.
+func scoresOf(g *graph.Graph) map[*graph.Value]bool {
+	scores := map[*graph.Value]bool{}
+	for _, n := range g.Nodes {
+		switch n.Op.(type) {
+		case graph.Route:
+			scores[n.In[0]] = true
+		case graph.MoE:
+			scores[n.In[1]] = true
+		}
+	}
+	return scores
 }
 
 // quantizable reports whether a node is a linear layer whose matrix methods apply to.

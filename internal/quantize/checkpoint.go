@@ -31,10 +31,10 @@ var sidecars = []string{
 func (q *job) writeCheckpoint(ctx context.Context, out string) error {
 	var list []safetensors.Output
 	var plain []string // modules with matrices that stay as they are
-	for _, name := range q.dir.Source.Names() {
-		info, data, err := q.dir.Source.Raw(name)
+	for _, name := range q.dir.Names() {
+		info, data, err := q.raw(name)
 		if err != nil {
-			return fmt.Errorf("quantize: %w", err)
+			return err
 		}
 		base := strings.TrimSuffix(name, ".weight")
 		if m, ok := q.done[name]; ok {
@@ -50,7 +50,8 @@ func (q *job) writeCheckpoint(ctx context.Context, out string) error {
 				return fmt.Errorf("quantize: tensor %s: %w", name, err)
 			}
 			data, info.DType = t.Data, t.Format.Descriptor().DType
-		} else if base != name && len(info.Shape) == 2 && !strings.Contains(name, "embed") {
+		}
+		if base != name && len(info.Shape) == 2 && !strings.Contains(name, "embed") {
 			plain = append(plain, base)
 		}
 		list = append(list, output(name, info.DType, info.Shape, data))
@@ -75,6 +76,19 @@ func (q *job) writeCheckpoint(ctx context.Context, out string) error {
 		return err
 	}
 	return weights.WriteFile(filepath.Join(out, "config.json"), func(w io.Writer) error { _, err := w.Write(config); return err })
+}
+
+// raw is a tensor as the model's file has it; of one that it has not its shape, in the dtype that was chosen for it.
+func (q *job) raw(name string) (weights.Info, []byte, error) {
+	if _, ok := q.dir.Source.Info(name); !ok {
+		t := q.folded[name]
+		return weights.Info{Name: name, DType: t.Format.Descriptor().DType, Shape: []int{t.Rows, t.Cols}}, nil, nil
+	}
+	info, data, err := q.dir.Source.Raw(name)
+	if err != nil {
+		return info, nil, fmt.Errorf("quantize: %w", err)
+	}
+	return info, data, nil
 }
 
 // output is a tensor of bytes.
@@ -176,6 +190,9 @@ func (q *job) config(plain []string) ([]byte, error) {
 		return nil, fmt.Errorf("quantize: config.json: %w", err)
 	}
 	slices.Sort(plain)
+	if q.rotation != nil && !q.dir.Model.Config.Tied {
+		untie(c)
+	}
 	if !q.o.Prunes() {
 		c["quantization_config"] = q.o.config(plain)
 	}
@@ -184,6 +201,14 @@ func (q *job) config(plain []string) ([]byte, error) {
 		return nil, fmt.Errorf("quantize: %w", err)
 	}
 	return append(text, '\n'), nil
+}
+
+// untie says in a config.json that the model has a matrix of its own that makes the logits.
+func untie(config map[string]any) {
+	config["tie_word_embeddings"] = false
+	if text, ok := config["text_config"].(map[string]any); ok {
+		text["tie_word_embeddings"] = false
+	}
 }
 
 // config is the quantization_config of a layout.

@@ -8,18 +8,25 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 )
 
 // newTestJob is a job on the small model.
 func newTestJob(t *testing.T, o Options) *job {
 	t.Helper()
 	dir := open(t, small(t))
+	return jobOf(t, dir, someTokens(dir, 3, 16), o)
+}
+
+// jobOf is a job on a model.
+func jobOf(t *testing.T, dir *modeldir.Dir, seqs [][]int32, o Options) *job {
+	t.Helper()
 	dev, err := cpu.New(cpu.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
-	q, err := newJob(dir, dev, someTokens(dir, 3, 16), o)
+	q, err := newJob(dir, dev, seqs, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,7 @@ type Options struct {
 	Of4    int // of magnitude, wanda and sparsegpt: 2 leaves 2 of every 4 numbers, 0 half of all
 	GPTQ   GPTQ
 	Alpha  float64 // of SmoothQuant, for all layers; 0: it is searched for each
+	Rotate bool    // the residual stream and values are turned by Hadamard matrices before anything is rounded
 
 	Layout Layout // of a Hugging Face directory; "": that of the method
 
@@ -70,6 +71,9 @@ func (o *Options) check() error {
 	}
 	if o.Prunes() {
 		o.Grid = Grid{Bits: 8, Symmetric: true} // which nothing is rounded to
+	}
+	if o.Rotate && o.Prunes() {
+		return fmt.Errorf("quantize: %s looks for numbers that are small, and rotations make all alike; leave them out", o.Method)
 	}
 	if o.Of4 != 0 && o.Of4 != 2 {
 		return fmt.Errorf("quantize: %d of 4 numbers; 2 of 4, or half of all, can be kept", o.Of4)

@@ -30,6 +30,8 @@ type job struct {
 	keptFloats map[string]bool // of them, those that are in the state
 	layers     []LayerError
 	nearest    map[string]float64 // by tensors: the error of rounding to nearest, where scales change it
+	rounded    map[string]bool    // tensors that are or will be on a grid
+	rotation   *rotation          // nil: none
 
 	state   *state // nil: nothing is kept
 	resumed int    // blocks
@@ -143,6 +145,9 @@ func (q *job) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := q.rotateBlock(i); err != nil {
+			return err
+		}
 		if !made {
 			if err := q.block(ctx, b); err != nil {
 				return err
@@ -157,7 +162,7 @@ func (q *job) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return q.rotateBlock(len(q.blocks))
 }
 
 // block quantises the linear layers of a block, in the order of the graph: inputs of later ones are what the quantised earlier ones make.

@@ -19,7 +19,7 @@ import (
 
 // TestResume: a run that is ended goes on, to the same bytes; with other settings it is refused, and what is half written is no model.
 func TestResume(t *testing.T) {
-	o := Options{Method: MethodGPTQ, Grid: Grid{4, 32, true}}
+	o := Options{Method: MethodGPTQ, Grid: Grid{4, 32, true}, Rotate: true}
 	whole := filepath.Join(t.TempDir(), "whole")
 	quantised(t, whole, o)
 	out := filepath.Join(t.TempDir(), "out")

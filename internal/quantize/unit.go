@@ -16,18 +16,46 @@ type place struct {
 	rows   []int // of the tensor, one for each of the weight's
 }
 
-// placeOf finds the tensor that a weight of so many rows is cut from.
+// placeOf finds the tensor that the rows of a weight's first matrix are cut from.
 func placeOf(w *graph.Weight) (place, error) {
-	of, row := recipe.RowsOf(w.Recipe)
-	t, ok := of.(recipe.Tensor)
-	if !ok {
-		return place{}, fmt.Errorf("quantize: weight %s is made of the file's tensors as %s, and only tensors of floats, and rows of them, can be quantised", w.Name, w.Recipe)
+	all, err := placesOf(w)
+	if err != nil {
+		return place{}, err
 	}
-	p := place{tensor: string(t), rows: make([]int, w.Out.Len())}
-	for i := range p.rows {
-		p.rows[i] = row(i)
+	return all[0], nil
+}
+
+// placesOf finds where in the model's file the rows of each of a weight's matrices lie.
+func placesOf(w *graph.Weight) ([]place, error) {
+	var all []place
+	rows := w.Out.Len()
+	add := func(r recipe.Recipe, from int) error {
+		of, row := recipe.RowsOf(r)
+		t, ok := of.(recipe.Tensor)
+		if !ok {
+			return fmt.Errorf("quantize: weight %s is made of the file's tensors as %s, and only tensors of floats, and rows of them, can be quantised", w.Name, w.Recipe)
+		}
+		p := place{tensor: string(t), rows: make([]int, rows)}
+		for i := range p.rows {
+			p.rows[i] = row(from + i)
+		}
+		all = append(all, p)
+		return nil
 	}
-	return p, nil
+	if stack, ok := w.Recipe.(recipe.Stack); ok {
+		for _, one := range stack {
+			if err := add(one, 0); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	}
+	for i := range w.Matrices() {
+		if err := add(w.Recipe, i*rows); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // layerTensor is a tensor of the file that linear layers read, in floats as it is being worked on.

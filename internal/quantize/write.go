@@ -129,9 +129,10 @@ func (o *Options) checkOutput(dir *modeldir.Dir, out string) error {
 	return nil
 }
 
-// checkTensors says which tensor cannot be quantised, before the work begins.
+// checkTensors notes which tensors are quantised and how they are rotated, and says which cannot be, before the work begins.
 func (q *job) checkTensors() error {
 	seen := map[string]*input{}
+	q.rounded = map[string]bool{}
 	for i := range q.blocks {
 		for j := range q.blocks[i].inputs {
 			in := &q.blocks[i].inputs[j]
@@ -143,9 +144,14 @@ func (q *job) checkTensors() error {
 				if first := seen[t.name]; first != nil {
 					return fmt.Errorf("quantize: tensor %s is read by linear layers of two inputs, %s and %s; it can be rounded for one alone", t.name, first.value.Name, in.value.Name)
 				}
-				seen[t.name] = in
+				seen[t.name], q.rounded[t.name] = in, true
 			}
 		}
 	}
-	return nil
+	if !q.o.Rotate {
+		return nil
+	}
+	var err error
+	q.rotation, err = q.rotationOf()
+	return err
 }
