@@ -43,7 +43,8 @@ Methods are ` + strings.Join(quantizeMethods(), ", ") + `:
   smoothquant  8 bits, inputs too: scales move outliers of inputs into the matrices
   autoround    rounding offsets by sign gradients
   magnitude, wanda, sparsegpt
-               half of the numbers become zero (--sparsity 2:4: two of every four); the others stay as they are, or, of sparsegpt, make up for it
+               half of the numbers become zero (--sparsity 2:4: two of every four); the others stay as they are, or, of sparsegpt, make up for it; with
+               --bits they are rounded besides
   imatrix      a type of GGUF (--type, as of ridge convert), with errors counted by the inputs of each column: an importance matrix, which can be
                read from a file of llama.cpp's (--imatrix) and written to one (--imatrix-out, as GGUF or .dat)
 
@@ -59,7 +60,7 @@ method. A run of these methods that was ended goes on where it was when the same
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.method, "method", "gptq", "how matrices are rounded")
-	flags.IntVar(&f.o.Grid.Bits, "bits", 4, "bits of a number, 2 to 8")
+	flags.IntVar(&f.o.Grid.Bits, "bits", 4, "bits of a number, 2 to 8; magnitude, wanda and sparsegpt round only if it is given")
 	flags.IntVar(&f.o.Grid.Group, "group", 128, "numbers that share a scale; 0: those of a row")
 	flags.BoolVar(&f.asymmetric, "asymmetric", false, "groups have a zero point of their own; awq's always do")
 	flags.StringVar(&f.order, "act-order", "static", "order of columns in gptq: off, static (by magnitude of their inputs) or full (likewise, groups too: desc_act)")
@@ -92,6 +93,9 @@ func (f *quantizeFlags) run(cmd *cobra.Command, name string) error {
 	}
 	f.o.Method, f.o.Layout, f.o.GPTQ.Order = quantize.Method(f.method), quantize.Layout(f.layout), quantize.Order(f.order)
 	f.o.Grid.Symmetric = !f.asymmetric
+	if f.o.Prunes() && !cmd.Flags().Changed("bits") {
+		f.o.Grid.Bits = 0
+	}
 	switch f.sparsity {
 	case "50%":
 	case "2:4":

@@ -21,11 +21,11 @@ func quantizeMethods() []string {
 
 // methodFlags are the flags of ridge quantize that some methods alone go by, and those methods.
 var methodFlags = map[string][]string{
-	"bits":        {"rtn", "gptq", "awq", "autoround", imatrixMethod},
-	"group":       {"rtn", "gptq", "awq", "autoround"},
-	"asymmetric":  {"rtn", "gptq", "awq", "autoround"},
+	"bits":        {"rtn", "gptq", "awq", "autoround", "magnitude", "wanda", "sparsegpt", imatrixMethod},
+	"group":       {"rtn", "gptq", "awq", "autoround", "magnitude", "wanda", "sparsegpt"},
+	"asymmetric":  {"rtn", "gptq", "awq", "autoround", "magnitude", "wanda", "sparsegpt"},
 	"rotate":      {"rtn", "gptq", "awq", "smoothquant", "autoround"},
-	"layout":      {"rtn", "gptq", "awq", "autoround"},
+	"layout":      {"rtn", "gptq", "awq", "autoround", "magnitude", "wanda", "sparsegpt"},
 	"act-order":   {"gptq"},
 	"damping":     {"gptq"},
 	"clip":        {"gptq"},
@@ -48,6 +48,13 @@ func checkMethodFlags(flags *pflag.FlagSet, method string) error {
 			err = fmt.Errorf("quantize: --%s is of %s, and the method is %s; leave it out", f.Name, strings.Join(of, ", "), method)
 		}
 	})
+	if err == nil && slices.Contains(methodFlags["sparsity"], method) && !flags.Changed("bits") {
+		for _, name := range []string{"group", "asymmetric"} {
+			if flags.Changed(name) {
+				return fmt.Errorf("quantize: --%s is of numbers that are rounded, and %s leaves them as they are unless --bits says to how many bits", name, method)
+			}
+		}
+	}
 	if err == nil && flags.Changed("imatrix") {
 		for _, name := range []string{"calib", "samples", "length"} {
 			if flags.Changed(name) {

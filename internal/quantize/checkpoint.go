@@ -49,6 +49,14 @@ func (q *job) writeCheckpoint(ctx context.Context, out string) error {
 			if t, err = likeBefore(t, info.DType); err != nil {
 				return fmt.Errorf("quantize: tensor %s: %w", name, err)
 			}
+			if q.o.Layout == LayoutPacked && q.sparse(name) {
+				packed, err := sparseOutputs(base, t)
+				if err != nil {
+					return err
+				}
+				list = append(list, packed...)
+				continue
+			}
 			data, info.DType = t.Data, t.Format.Descriptor().DType
 		}
 		if base != name && len(info.Shape) == 2 && !strings.Contains(name, "embed") {
@@ -193,8 +201,11 @@ func (q *job) config(plain []string) ([]byte, error) {
 	if q.rotation != nil && !q.dir.Model.Config.Tied {
 		untie(c)
 	}
-	if !q.o.Prunes() {
+	switch {
+	case q.o.usesGrid():
 		c["quantization_config"] = q.o.config(plain)
+	case q.o.Layout == LayoutPacked:
+		c["quantization_config"] = sparseConfig(plain)
 	}
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {

@@ -26,13 +26,13 @@ var Methods = []Method{RTN, MethodGPTQ, AWQ, SmoothQuant, AutoRound, Magnitude, 
 // Options says how to quantise a model.
 type Options struct {
 	Method Method
-	Grid   Grid
-	Of4    int // of magnitude, wanda and sparsegpt: 2 leaves 2 of every 4 numbers, 0 half of all
+	Grid   Grid // of magnitude, wanda and sparsegpt with 0 bits nothing is rounded
+	Of4    int  // of these: 2 leaves 2 of every 4 numbers, 0 half of all
 	GPTQ   GPTQ
 	Alpha  float64 // of SmoothQuant, for all layers; 0: it is searched for each
 	Rotate bool    // the residual stream and values are turned by Hadamard matrices before anything is rounded
 
-	Layout Layout // of a Hugging Face directory; "": that of the method
+	Layout Layout // of a Hugging Face directory; "": that of the method, or of numbers that are not rounded their own
 
 	Threads  int              `json:"-"` // of the CPU; 0: as many as the process may use
 	Backend  string           // the device that runs the model over the calibration text; "": the CPU
@@ -57,7 +57,7 @@ const (
 )
 
 // usesGrid reports whether matrices are rounded to Grid.
-func (o *Options) usesGrid() bool { return !o.Prunes() }
+func (o *Options) usesGrid() bool { return o.Grid.Bits != 0 }
 
 // Prunes reports whether the method makes numbers zero instead of rounding them.
 func (o *Options) Prunes() bool {
@@ -69,9 +69,6 @@ func (o *Options) check() error {
 	if !slices.Contains(Methods, o.Method) {
 		return fmt.Errorf("quantize: there is no method %q; possible are %q", o.Method, Methods)
 	}
-	if o.Prunes() {
-		o.Grid = Grid{Bits: 8, Symmetric: true} // which nothing is rounded to
-	}
 	if o.Rotate && o.Prunes() {
 		return fmt.Errorf("quantize: %s looks for numbers that are small, and rotations make all alike; leave them out", o.Method)
 	}
@@ -80,6 +77,10 @@ func (o *Options) check() error {
 	}
 	if o.Method == SmoothQuant {
 		o.Grid = Grid{Bits: 8, Symmetric: true}
+	}
+	if o.Prunes() && o.Grid.Bits == 0 {
+		o.Grid = Grid{}
+		return o.checkSparse()
 	}
 	if o.Grid.Bits < 2 || o.Grid.Bits > 8 {
 		return fmt.Errorf("quantize: %d bits; 2 to 8 are possible", o.Grid.Bits)
@@ -101,6 +102,17 @@ func (o *Options) check() error {
 		return fmt.Errorf("quantize: there is no order of columns %q; off, static and full are possible", o.GPTQ.Order)
 	}
 	return o.checkLayout()
+}
+
+// checkSparse says which layout cannot hold numbers that are not rounded.
+func (o *Options) checkSparse() error {
+	switch {
+	case o.Layout != "" && o.Layout != LayoutPacked:
+		return fmt.Errorf("quantize: the layout %s is of numbers of few bits, and none are asked for; give --bits, or the layout compressed-tensors", o.Layout)
+	case o.Layout == LayoutPacked && o.Of4 == 0:
+		return fmt.Errorf("quantize: compressed-tensors' layout of sparse matrices (sparse-24-bitmask) keeps two of every four numbers; give --sparsity 2:4")
+	}
+	return nil
 }
 
 // checkLayout chooses the layout, and says what it cannot hold.

@@ -12,13 +12,15 @@ import (
 
 // prune makes half of a tensor's numbers zero: those of least magnitude; those of least magnitude times that of their inputs (Wanda, Sun et al.,
 // arXiv:2306.11695), row by row; or those whose loss costs least when the others make up for it (SparseGPT, Frantar and Alistarh,
-// arXiv:2301.00774).
+// arXiv:2301.00774). With a grid the others are rounded to it: to nearest, with ranges searched, or of SparseGPT column by column as they make up
+// for what is lost.
 func (q *job) prune(b *block, t *layerTensor, w []float32, s *stats) error {
 	if q.o.Of4 != 0 && t.Cols%4 != 0 {
 		return fmt.Errorf("quantize: tensor %s has rows of %d numbers, which do not divide into fours", t.name, t.Cols)
 	}
 	plain := smallest(w, t.Rows, t.Cols, nil, q.o.Of4)
 	x := plain
+	var m *Matrix
 	switch q.o.Method {
 	case Wanda:
 		weights := s.diagonal()
@@ -28,13 +30,25 @@ func (q *job) prune(b *block, t *layerTensor, w []float32, s *stats) error {
 		x = smallest(w, t.Rows, t.Cols, weights, q.o.Of4)
 	case SparseGPT:
 		var err error
-		if x, err = sparseGPT(q.engine, w, t.Rows, t.Cols, s, q.o.Of4); err != nil {
+		if x, m, err = q.o.sparseGPT(q.engine, w, t.Rows, t.Cols, s); err != nil {
 			return fmt.Errorf("quantize: tensor %s: %w", t.name, err)
 		}
 	}
-	kept := quant.FromFloats(x, t.Rows, t.Cols)
-	q.report(b, LayerError{Tensor: t.name, Before: q.errorOfNumbers(slices.Clone(plain), w, s), After: q.errorOfNumbers(x, w, s)})
-	q.keepFolded(t.name, kept)
+	e := LayerError{Tensor: t.name, Before: q.errorOfNumbers(slices.Clone(plain), w, s)}
+	if !q.o.usesGrid() {
+		kept := quant.FromFloats(x, t.Rows, t.Cols)
+		e.After = q.errorOfNumbers(x, w, s)
+		q.report(b, e)
+		q.keepFolded(t.name, kept)
+		return nil
+	}
+	if m == nil {
+		m = nearest(q.o.Grid, x, t.Rows, t.Cols, true, s.diagonal())
+	}
+	e.After = q.errorOf(m, w, s)
+	q.report(b, e)
+	q.done[t.name] = m
+	q.dir.Replace(t.name, quant.FromFloats(m.numbers(), t.Rows, t.Cols))
 	return nil
 }
 
@@ -75,22 +89,30 @@ func dropLeast(at []int, scores []float64, drop func(i int)) {
 }
 
 // sparseGPT makes half of the numbers zero, column by column as GPTQ rounds them: which ones is chosen for each block of columns, or four, by what is
-// left of them then.
-func sparseGPT(e *dense.Engine, w []float32, rows, cols int, s *stats, of4 int) ([]float32, error) {
-	j, err := GPTQ{Order: InPlace}.prepare(e, Grid{Bits: 8, Symmetric: true}, w, rows, cols, s)
+// left of them then. With a grid the others are rounded as their columns' turn comes, and the matrix on it is returned.
+func (o *Options) sparseGPT(e *dense.Engine, w []float32, rows, cols int, s *stats) ([]float32, *Matrix, error) {
+	grid := o.Grid
+	if !o.usesGrid() {
+		grid = Grid{Bits: 8, Symmetric: true} // which nothing is rounded to
+	}
+	j, err := GPTQ{Order: InPlace, Clip: true}.prepare(e, grid, w, rows, cols, s)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	dense.Each(rows, 1, func(from, to int) {
-		j.rowsOf(from, to, func(r, k, size int, errs []float32) { j.pruneBlock(r, k, size, errs, of4) })
+		j.rowsOf(from, to, func(r, k, size int, errs []float32) { j.pruneBlock(r, k, size, errs, o.Of4, o.usesGrid()) })
 	})
-	return j.w, nil
+	if !o.usesGrid() {
+		return j.w, nil, nil
+	}
+	return j.w, j.m, nil
 }
 
-// pruneBlock makes half of columns [k, k+size) of a row zero; errs are the errors, each by the diagonal of u.
-func (j *gptqJob) pruneBlock(r, k, size int, errs []float32, of4 int) {
-	cols := j.cols
+// pruneBlock makes half of columns [k, k+size) of a row zero, and rounds the others or leaves them; errs are the errors, each by the diagonal of u.
+func (j *gptqJob) pruneBlock(r, k, size int, errs []float32, of4 int, round bool) {
+	cols, group := j.cols, j.grid.group(j.cols)
 	w := j.w[r*cols : (r+1)*cols]
+	steps := j.m.steps[r*j.m.groups():]
 	run := size
 	if of4 != 0 {
 		run = 4
@@ -98,20 +120,28 @@ func (j *gptqJob) pruneBlock(r, k, size int, errs []float32, of4 int) {
 	zero := make([]bool, size)
 	at, scores := make([]int, run), make([]float64, run)
 	for i := range size {
+		c := k + i
+		if round && c%group == 0 {
+			end := min(c+group, cols)
+			steps[c/group] = j.stepFor(j.pending(w, errs[:i], k, c, end), j.weights[c:end])
+		}
 		if i%run == 0 {
 			for n := range run {
-				d := float64(j.u[(k+i+n)*cols+k+i+n])
-				at[n], scores[n] = n, float64(w[k+i+n])*float64(w[k+i+n])/(d*d)
+				d := float64(j.u[(c+n)*cols+c+n])
+				at[n], scores[n] = n, float64(w[c+n])*float64(w[c+n])/(d*d)
 			}
 			dropLeast(at, scores, func(n int) { zero[i+n] = true })
 		}
-		errs[i] = 0
-		if !zero[i] {
-			continue
+		now := w[c]
+		if zero[i] {
+			now = 0
 		}
-		c := k + i
-		err := w[c] / j.u[c*cols+c]
-		errs[i], w[c] = err, 0
+		if round {
+			q := j.grid.code(steps[c/group], now) // of 0 it is the zero point, which is 0 again
+			j.m.codes[r*cols+c], now = q, steps[c/group].value(q)
+		}
+		err := (w[c] - now) / j.u[c*cols+c]
+		errs[i], w[c] = err, now
 		row := j.u[c*cols+c+1:][:k+size-c-1]
 		left := w[c+1:][:len(row)]
 		for n, v := range row {

@@ -88,6 +88,11 @@ func (q *job) writeGGUF(ctx context.Context, out string) (notes []string, err er
 		if t, err = likeBefore(t, info.DType); err != nil {
 			return nil, fmt.Errorf("quantize: tensor %s: %w", name, err)
 		}
+		if q.sparse(name) {
+			if t, err = inBlocks(t); err != nil {
+				return nil, fmt.Errorf("quantize: tensor %s: %w", name, err)
+			}
+		}
 		q.dir.Replace(name, t)
 	}
 	written, err := convert.Dir(ctx, q.dir, out, convert.Options{})
@@ -105,6 +110,9 @@ func (o *Options) checkOutput(dir *modeldir.Dir, out string) error {
 	if isGGUF(out) {
 		if o.Method == SmoothQuant {
 			return errors.New("quantize: GGUF has no type of 8 bits with a scale for a row, which smoothquant makes; give a directory")
+		}
+		if o.Layout != "" {
+			return fmt.Errorf("quantize: --layout %s is of a directory, and %s is a GGUF file; leave it out", o.Layout, out)
 		}
 		if o.Grid.Bits > 5 && !o.Grid.Symmetric {
 			return fmt.Errorf("quantize: GGUF's types of more than 5 bits are symmetric; leave out --asymmetric for %d bits", o.Grid.Bits)
