@@ -30,9 +30,11 @@
 // machines compute 3 × 16 with 16 registers, and 6 × 16 with the float sums in memory where there are many rows: 12 integer
 // sums hide the latency that six do not, 68 instead of 60 % of the peak of the 256-bit VPDPBUSD. AVX2 without VNNI has
 // VPMADDUBSW, whose sums of two products saturate at 16 bits; but codes of four bits leave room for sixteen products, five
-// bits for eight and six bits for four, so tiles unpack them right-aligned, to such small numbers (see tools/asm/gemm's
-// lowLayout), and widen with VPMADDWD only every few groups: 49 % of the peak of VPMADDUBSW for Q4_0, 36 % for Q6_K and 27 %
-// for bytes, whose signs must be moved to the other operand for each product.
+// bits for eight and six bits for four, so kernels take them right-aligned, as such small numbers (see tools/asm/gemm's
+// lowLayout), and widen with VPMADDWD only every few groups: two instructions for 32 products where moving signs takes four. A byte is two
+// such codes, and takes four, but of two multiplications where signs take three of the same ports. From cache 256 rows reach 58 % of the
+// peak of VPMADDUBSW for Q4_0, 39 % for Q6_K and 32 % for bytes, whose ceiling is 50. Up to eleven rows codes are unpacked in registers, for up to six
+// rows at a time; a row then takes 32 cycles a block of 32 × 32 for four rows of Q4_0, and 55 alone.
 //
 // AVX-512 kernels reach 70 % of the peak from a warm cache (a block takes 66 cycles, not 61, and the prologue and epilogue of a
 // tile of 32 blocks 90), and 66 % in matmuls of 512 rows with weights and outputs from memory, on both cores.

@@ -14,6 +14,26 @@ func dotU8x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotU8x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
+// dotU8x3Y adds the products of 3 rows of activations with 16 rows of U8 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU8x3Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU8x4Y adds the products of 4 rows of activations with 16 rows of U8 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU8x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU8x5Y adds the products of 5 rows of activations with 16 rows of U8 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU8x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU8x6Y adds the products of 6 rows of activations with 16 rows of U8 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU8x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
 // dotS8x1Y adds the products of 1 rows of activations with 16 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
@@ -23,6 +43,26 @@ func dotS8x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //
 //go:noescape
 func dotS8x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotS8x3Y adds the products of 3 rows of activations with 16 rows of S8 weights to out, or sets out to them.
+//
+//go:noescape
+func dotS8x3Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotS8x4Y adds the products of 4 rows of activations with 16 rows of S8 weights to out, or sets out to them.
+//
+//go:noescape
+func dotS8x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotS8x5Y adds the products of 5 rows of activations with 16 rows of S8 weights to out, or sets out to them.
+//
+//go:noescape
+func dotS8x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotS8x6Y adds the products of 6 rows of activations with 16 rows of S8 weights to out, or sets out to them.
+//
+//go:noescape
+func dotS8x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // dotU4x1Y adds the products of 1 rows of activations with 16 rows of U4 weights to out, or sets out to them.
 //
@@ -34,10 +74,25 @@ func dotU4x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotU4x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackU4Y turns blocks of U4 codes of 32 rows into U8.
+// dotU4x3Y adds the products of 3 rows of activations with 16 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
-func unpackU4Y(panel *byte, w *byte, blocks int)
+func dotU4x3Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU4x4Y adds the products of 4 rows of activations with 16 rows of U4 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU4x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU4x5Y adds the products of 5 rows of activations with 16 rows of U4 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU4x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU4x6Y adds the products of 6 rows of activations with 16 rows of U4 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU4x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // dotU5x1Y adds the products of 1 rows of activations with 16 rows of U5 weights to out, or sets out to them.
 //
@@ -49,10 +104,25 @@ func dotU5x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotU5x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackU5Y turns blocks of U5 codes of 32 rows into U8.
+// dotU5x3Y adds the products of 3 rows of activations with 16 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
-func unpackU5Y(panel *byte, w *byte, blocks int)
+func dotU5x3Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU5x4Y adds the products of 4 rows of activations with 16 rows of U5 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU5x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU5x5Y adds the products of 5 rows of activations with 16 rows of U5 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU5x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU5x6Y adds the products of 6 rows of activations with 16 rows of U5 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU5x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // dotU6x1Y adds the products of 1 rows of activations with 16 rows of U6 weights to out, or sets out to them.
 //
@@ -64,10 +134,25 @@ func dotU6x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotU6x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackU6Y turns blocks of U6 codes of 32 rows into U8.
+// dotU6x3Y adds the products of 3 rows of activations with 16 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
-func unpackU6Y(panel *byte, w *byte, blocks int)
+func dotU6x3Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU6x4Y adds the products of 4 rows of activations with 16 rows of U6 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU6x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU6x5Y adds the products of 5 rows of activations with 16 rows of U6 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU6x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU6x6Y adds the products of 6 rows of activations with 16 rows of U6 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU6x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // dotU3x1Y adds the products of 1 rows of activations with 16 rows of U3 weights to out, or sets out to them.
 //
@@ -79,10 +164,25 @@ func dotU3x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotU3x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackU3Y turns blocks of U3 codes of 32 rows into U8.
+// dotU3x3Y adds the products of 3 rows of activations with 16 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
-func unpackU3Y(panel *byte, w *byte, blocks int)
+func dotU3x3Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU3x4Y adds the products of 4 rows of activations with 16 rows of U3 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU3x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU3x5Y adds the products of 5 rows of activations with 16 rows of U3 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU3x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU3x6Y adds the products of 6 rows of activations with 16 rows of U3 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU3x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // dotU2x1Y adds the products of 1 rows of activations with 16 rows of U2 weights to out, or sets out to them.
 //
@@ -94,10 +194,25 @@ func dotU2x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotU2x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackU2Y turns blocks of U2 codes of 32 rows into U8.
+// dotU2x3Y adds the products of 3 rows of activations with 16 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
-func unpackU2Y(panel *byte, w *byte, blocks int)
+func dotU2x3Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU2x4Y adds the products of 4 rows of activations with 16 rows of U2 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU2x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU2x5Y adds the products of 5 rows of activations with 16 rows of U2 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU2x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotU2x6Y adds the products of 6 rows of activations with 16 rows of U2 weights to out, or sets out to them.
+//
+//go:noescape
+func dotU2x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // dotN4x1Y adds the products of 1 rows of activations with 16 rows of N4 weights to out, or sets out to them.
 //
@@ -109,10 +224,25 @@ func dotN4x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotN4x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackN4Y turns blocks of N4 codes of 32 rows into U8.
+// dotN4x3Y adds the products of 3 rows of activations with 16 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
-func unpackN4Y(panel *byte, w *byte, blocks int)
+func dotN4x3Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotN4x4Y adds the products of 4 rows of activations with 16 rows of N4 weights to out, or sets out to them.
+//
+//go:noescape
+func dotN4x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotN4x5Y adds the products of 5 rows of activations with 16 rows of N4 weights to out, or sets out to them.
+//
+//go:noescape
+func dotN4x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotN4x6Y adds the products of 6 rows of activations with 16 rows of N4 weights to out, or sets out to them.
+//
+//go:noescape
+func dotN4x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
 // dotM4x1Y adds the products of 1 rows of activations with 16 rows of M4 weights to out, or sets out to them.
 //
@@ -124,7 +254,22 @@ func dotM4x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotM4x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// unpackM4Y turns blocks of M4 codes of 32 rows into U8.
+// dotM4x3Y adds the products of 3 rows of activations with 16 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
-func unpackM4Y(panel *byte, w *byte, blocks int)
+func dotM4x3Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotM4x4Y adds the products of 4 rows of activations with 16 rows of M4 weights to out, or sets out to them.
+//
+//go:noescape
+func dotM4x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotM4x5Y adds the products of 5 rows of activations with 16 rows of M4 weights to out, or sets out to them.
+//
+//go:noescape
+func dotM4x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
+
+// dotM4x6Y adds the products of 6 rows of activations with 16 rows of M4 weights to out, or sets out to them.
+//
+//go:noescape
+func dotM4x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)

@@ -5,7 +5,7 @@ func (t Tier) kernels() *kernels { return tierKernels[t] }
 
 var tierKernels = [tierCount]*kernels{
 	Generic: genericKernels,
-	AVX2:    withTiles(avx2Kernels(dotsY, unpacksY, peakLoop{peakMaddY, 12 * 64}), 1, tilesY, unpackTilesY),
+	AVX2:    withTiles(avx2Kernels(dotsY, [layoutCount]func(panel, w *byte, blocks int){}, peakLoop{peakMaddY, 12 * 64}), 2, tilesY, unpackTilesY),
 	AVXVNNI: withTiles(avx2Kernels(dotsV, unpacksV, peakLoop{peakDotY, 12 * 64}), 5,
 		byteTiles(tilesU8V, tilesU8MinV, tilesS8V, tilesS8MinV), unpacksV),
 	AVX512:     avx512Kernels(false),
@@ -175,23 +175,13 @@ var unpacksV = [layoutCount]func(panel, w *byte, blocks int){
 }
 
 var dotsY = [layoutCount][]dotFunc{
-	layoutU8: {dotU8x1Y, dotU8x2Y},
-	layoutS8: {dotS8x1Y, dotS8x2Y},
-	layoutU4: {dotU4x1Y, dotU4x2Y},
-	layoutU5: {dotU5x1Y, dotU5x2Y},
-	layoutU6: {dotU6x1Y, dotU6x2Y},
-	layoutU3: {dotU3x1Y, dotU3x2Y},
-	layoutU2: {dotU2x1Y, dotU2x2Y},
-	layoutN4: {dotN4x1Y, dotN4x2Y},
-	layoutM4: {dotM4x1Y, dotM4x2Y},
-}
-
-var unpacksY = [layoutCount]func(panel, w *byte, blocks int){
-	layoutU4: unpackU4Y,
-	layoutU5: unpackU5Y,
-	layoutU6: unpackU6Y,
-	layoutU3: unpackU3Y,
-	layoutU2: unpackU2Y,
-	layoutN4: unpackN4Y,
-	layoutM4: unpackM4Y,
+	layoutU8: {dotU8x1Y, dotU8x2Y, dotU8x3Y, dotU8x4Y, dotU8x5Y, dotU8x6Y},
+	layoutS8: {dotS8x1Y, dotS8x2Y, dotS8x3Y, dotS8x4Y, dotS8x5Y, dotS8x6Y},
+	layoutU4: {dotU4x1Y, dotU4x2Y, dotU4x3Y, dotU4x4Y, dotU4x5Y, dotU4x6Y},
+	layoutU5: {dotU5x1Y, dotU5x2Y, dotU5x3Y, dotU5x4Y, dotU5x5Y, dotU5x6Y},
+	layoutU6: {dotU6x1Y, dotU6x2Y, dotU6x3Y, dotU6x4Y, dotU6x5Y, dotU6x6Y},
+	layoutU3: {dotU3x1Y, dotU3x2Y, dotU3x3Y, dotU3x4Y, dotU3x5Y, dotU3x6Y},
+	layoutU2: {dotU2x1Y, dotU2x2Y, dotU2x3Y, dotU2x4Y, dotU2x5Y, dotU2x6Y},
+	layoutN4: {dotN4x1Y, dotN4x2Y, dotN4x3Y, dotN4x4Y, dotN4x5Y, dotN4x6Y},
+	layoutM4: {dotM4x1Y, dotM4x2Y, dotM4x3Y, dotM4x4Y, dotM4x5Y, dotM4x6Y},
 }

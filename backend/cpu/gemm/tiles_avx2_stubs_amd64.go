@@ -73,3 +73,13 @@ func tilesL2MinY(out *float32, ld int, fresh bool, w *byte, scale *float32, mins
 //
 //go:noescape
 func unpackL2Y(panel *byte, w *byte, blocks int)
+
+// unpackN4Y turns blocks of N4 codes of 32 rows into U8.
+//
+//go:noescape
+func unpackN4Y(panel *byte, w *byte, blocks int)
+
+// unpackM4Y turns blocks of M4 codes of 32 rows into U8.
+//
+//go:noescape
+func unpackM4Y(panel *byte, w *byte, blocks int)

@@ -62,7 +62,7 @@ func (b *batch) kernel(w emit.Width, f layout, consts constants) {
 	act, stride, blocks := w.Arg("act", RDX), w.Arg("stride", RCX), w.Arg("blocks", R8)
 	aheadEnd := w.Arg("ahead", R14)
 	w.LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, R9)
-	b.codes = consts.codes(w, f, b.first.mask)
+	b.codes = consts.codes(w, f, b.first.mask, 32)
 	w.Label("loop")
 	w.MOVQ(aheadEnd, R11)
 	w.ADDQ(w.Slot("aheadStep"), aheadEnd)

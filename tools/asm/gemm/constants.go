@@ -27,6 +27,11 @@ func writeConstants(w emit.Width) constants {
 		for _, b := range f.masks {
 			add(b)
 		}
+		if low := lowOf(f); low != nil && !w.AVX512() && !w.VNNI {
+			for _, b := range low.shifted(f).masks {
+				add(b)
+			}
+		}
 		if f.table != nil {
 			m := w.Constant("table" + f.name + w.Suffix())
 			for i := range w.Bytes {
@@ -46,12 +51,12 @@ func writeConstants(w emit.Width) constants {
 	return c
 }
 
-// codes loads the constants of a layout: into registers from first on as far as the width has any; the others stay in memory.
-func (c constants) codes(w emit.Width, f layout, first int) *codes {
+// codes loads the constants of a layout: into registers [first, end) as far as they go; the others stay in memory.
+func (c constants) codes(w emit.Width, f layout, first, end int) *codes {
 	k := &codes{Width: w, layout: f, mask: map[byte]Op{}, flip: c.mask[0x80], ones: c.ones, magic: c.magic}
 	for _, b := range f.masks {
 		k.mask[b] = c.mask[b]
-		if w.AVX512() && first < 32 {
+		if first < end {
 			w.Move(c.mask[b], w.Reg(first))
 			k.mask[b] = w.Reg(first)
 			first++
@@ -59,10 +64,18 @@ func (c constants) codes(w emit.Width, f layout, first int) *codes {
 	}
 	if f.table != nil {
 		k.table = c.table[f.name]
-		if w.AVX512() && first < 32 {
+		if first < end {
 			w.Move(c.table[f.name], w.Reg(first))
 			k.table = w.Reg(first)
 		}
 	}
 	return k
+}
+
+// registers is how many vector registers there are.
+func registers(w emit.Width) int {
+	if w.AVX512() {
+		return 32
+	}
+	return 16
 }

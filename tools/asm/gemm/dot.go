@@ -18,22 +18,21 @@ const (
 	q8Sum        = 48 // float32, scale × Σ of the block, then of either half
 )
 
-// dot is the micro-kernel of one code layout for a fixed count of activation rows × 32 rows of weights (16 with AVX2; it is
-// then called twice). All sums stay in registers: an integer sum and a float sum for each vector of each row.
+// dot is the micro-kernel of one code layout for a fixed count of activation rows × 32 rows of weights (16 with AVX-VNNI; it is
+// then called twice; see dot256 for machines without VNNI). All sums stay in registers: an integer sum and a float sum for each vector of each row.
 type dot struct {
 	*codes
 	rows    int // of activations
 	ints    int // first register of the integer sums
 	floats  int // first register of the float sums
 	weights int // two registers of code bytes
-	signed  int // two registers of signed weights, without VNNI only
 	tmp     int
 	cast    int
 	act     [6]Mem
 	ahead   [2]GPPhysical // prefetch addresses
 }
 
-// dots writes every layout's kernels for 1 to most rows.
+// dots writes every layout's kernels for 1 to most rows, for instruction sets with VNNI.
 func dots(w emit.Width, most int) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
@@ -54,15 +53,15 @@ func (d *dot) start(w emit.Width, f layout, consts constants) {
 	name := fmt.Sprintf("dot%sx%d%s", f.name, d.rows, w.Suffix())
 	w.Func(name, "func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)",
 		fmt.Sprintf("%s adds the products of %d rows of activations with %d rows of %s weights to out, or sets out to them.", name, d.rows, w.Bytes/2, f.name))
-	d.ints, d.floats, d.weights, d.signed, d.tmp, d.cast = 0, 12, 24, 0, 26, 27
+	d.ints, d.floats, d.weights, d.tmp, d.cast = 0, 12, 24, 26, 27
 	if !w.AVX512() {
-		d.floats, d.weights, d.signed, d.tmp, d.cast = 6, 12, 4, 14, 15
+		d.floats, d.weights, d.tmp, d.cast = 6, 12, 14, 15
 	}
 	out, ld := w.Arg("out", RDI), w.Arg("ld", RSI)
 	weights, scale := w.Arg("w", RAX), w.Arg("scale", RBX)
 	act, stride, blocks := w.Arg("act", RDX), w.Arg("stride", RCX), w.Arg("blocks", R8)
 	ahead := [2]GPPhysical{w.Arg("ahead", R11), w.Arg("ahead2", R12)}
-	d.codes = consts.codes(w, f, 28)
+	d.codes = consts.codes(w, f, 28, registers(w))
 	d.act = rowAddresses(w, d.rows, act, stride)
 	startSums(w, d.rows, out, ld, d.float)
 	mins := w.Arg("mins", R13)
@@ -71,7 +70,7 @@ func (d *dot) start(w emit.Width, f layout, consts constants) {
 	d.block(weights, scale)
 	d.minima(mins)
 	for _, from := range ahead {
-		w.Advance(from, 64*d.aheadLines())
+		w.Advance(from, 64*aheadCodes(f, d.rows))
 	}
 	w.Advance(weights, 128*f.planes)
 	w.Advance(scale, d.scaleBytes())
@@ -92,27 +91,27 @@ const nearBytes = 1024
 
 // fetch prefetches for group j: a block's share is spread over its groups, since a burst would delay the loads behind it, and
 // so would loads that wait for the L2 cache.
-func (d *dot) fetch(weights GPPhysical, j int) {
-	near, step := 2*d.planes, 64
-	if !d.AVX512() { // the other half of each plane is for another call
-		near, step = d.planes, 128
+func fetch(c *codes, rows int, weights GPPhysical, ahead [2]GPPhysical, j int) {
+	near, step := 2*c.planes, 64
+	if !c.AVX512() { // the other half of each plane is for another call
+		near, step = c.planes, 128
 	}
 	for i := j * near / 8; i < (j+1)*near/8; i++ {
-		d.PREFETCHT0(emit.At(weights, nearBytes+step*i))
+		c.PREFETCHT0(emit.At(weights, nearBytes+step*i))
 	}
-	lines := d.aheadLines()
+	lines := aheadCodes(c.layout, rows)
 	for i := j * 2 * lines / 8; i < (j+1)*2*lines/8; i++ {
-		d.PREFETCHT1(emit.At(d.ahead[i/lines], 64*(i%lines)))
+		c.PREFETCHT1(emit.At(ahead[i/lines], 64*(i%lines)))
 	}
 }
 
-// aheadLines is how many cache lines each block prefetches from either of two addresses; gemm's prefetchLines is the same function. For few
+// aheadCodes is how many cache lines each block prefetches from either of two addresses; gemm's prefetchLines is the same function. For few
 // rows both together are all that a block takes in memory; the tiles of many rows share the work.
-func (d *dot) aheadLines() int {
-	if d.planes == 8 && d.rows > 4 {
+func aheadCodes(f layout, rows int) int {
+	if f.planes == 8 && rows > 4 {
 		return 2
 	}
-	return d.planes
+	return f.planes
 }
 
 // scaleBytes is the size of one block's expanded scales: 32 float32, or 64 where scales stand for 16 weights.
@@ -179,11 +178,7 @@ func (d *dot) bias(sub int) {
 	}
 	for a := range d.rows {
 		for v := range 2 {
-			if d.VNNI {
-				d.VPBROADCASTD(d.act[a].Offset(at), d.int(a, v))
-			} else {
-				d.Move(d.magic, d.int(a, v))
-			}
+			d.VPBROADCASTD(d.act[a].Offset(at), d.int(a, v))
 			if d.twoSums() {
 				d.Zero(d.second(a, v))
 			}
@@ -193,32 +188,19 @@ func (d *dot) bias(sub int) {
 
 // products adds group j of every row.
 func (d *dot) products(weights GPPhysical, j int) {
-	d.fetch(weights, j)
+	fetch(d.codes, d.rows, weights, d.ahead, j)
 	for v := range 2 {
 		d.group(d.codes, j, emit.At(weights, v*d.Bytes), d.Reg(d.weights+v), d.Reg(d.tmp))
-		if !d.VNNI {
-			// Without VNNI the product of bytes saturates at 16 bits, unless the unsigned side is at most 128.
-			d.Xor(d.flip, d.Reg(d.weights+v), d.Reg(d.signed+v))
-			d.VPABSB(d.Reg(d.signed+v), d.Reg(d.weights+v))
-		}
 	}
 	for a := range d.rows {
 		cast := d.Reg(d.cast)
 		d.VPBROADCASTD(d.act[a].Offset(4*j), cast)
 		for v := range 2 {
-			switch {
-			case d.twoSums() && j%2 == 1:
+			if d.twoSums() && j%2 == 1 {
 				d.Dot(cast, d.Reg(d.weights+v), d.second(a, v))
-				continue
-			case d.VNNI:
+			} else {
 				d.Dot(cast, d.Reg(d.weights+v), d.int(a, v))
-				continue
 			}
-			t := d.Reg(d.tmp)
-			d.VPSIGNB(d.Reg(d.signed+v), cast, t)
-			d.VPMADDUBSW(t, d.Reg(d.weights+v), t)
-			d.VPMADDWD(d.ones, t, t)
-			d.VPADDD(t, d.int(a, v), d.int(a, v))
 		}
 	}
 }

@@ -115,7 +115,7 @@ func requant(w emit.Width, f layout, consts constants) {
 	panel, weights, blocks := w.Arg("panel", RDI), w.Arg("w", RAX), w.Arg("blocks", RCX)
 	from := [2]GPPhysical{w.Arg("ratios", RBX), w.Arg("offsets", RDX)}
 	flip, upper, ratio, offset := w.Reg(12), w.Reg(13), w.Reg(14), w.Reg(15)
-	c := consts.codes(w, f, 9)
+	c := consts.codes(w, f, 9, 32)
 	if f.name == "M4" { // its values are 12 at most, and are made ten times as large
 		table := w.Constant("tableGrouped" + w.Suffix())
 		for i := range w.Bytes {

@@ -18,6 +18,7 @@ type layout struct {
 	// masks are the byte constants the layout uses, loaded before the loop where registers allow.
 	masks []byte
 	table *[16]byte // the values of 4-bit codes, plus 128
+	down  int       // how many bits group moves codes right of where it would else put them, see lowLayout
 	// group writes the code bytes of group j into dst. at is the first plane of the vector's rows; tmp is free.
 	group func(c *codes, j int, at Mem, dst, tmp VecPhysical)
 }
@@ -92,6 +93,12 @@ func tabled(c *codes, j int, at Mem, dst, tmp VecPhysical) {
 
 // field is dst = (plane shifted left by n bits) & mask.
 func (c *codes) field(plane Mem, n int, mask byte, dst VecPhysical) {
+	n, mask = n-c.down, mask>>c.down
+	c.masked(plane, n, mask, dst)
+}
+
+// masked is field for codes that are not moved right.
+func (c *codes) masked(plane Mem, n int, mask byte, dst VecPhysical) {
 	m, near := c.mask[mask].(VecPhysical)
 	switch {
 	case n == 0 && near:
@@ -109,9 +116,10 @@ func (c *codes) field(plane Mem, n int, mask byte, dst VecPhysical) {
 // add is dst |= (plane shifted left by n bits) & mask; tmp is overwritten.
 func (c *codes) add(plane Mem, n int, mask byte, dst, tmp VecPhysical) {
 	const orAnd = 0xf8 // the truth table of a | b & c
+	n, mask = n-c.down, mask>>c.down
 	m, near := c.mask[mask].(VecPhysical)
 	switch {
-	case n == 0 && near:
+	case n == 0 && near && c.AVX512():
 		c.VPTERNLOGD(U8(orAnd), plane, m, dst)
 	case n == 0 && c.AVX512():
 		c.Move(plane, tmp)
@@ -120,7 +128,7 @@ func (c *codes) add(plane Mem, n int, mask byte, dst, tmp VecPhysical) {
 		c.ShiftFrom(plane, n, tmp)
 		c.VPTERNLOGD(U8(orAnd), c.mask[mask], tmp, dst)
 	default:
-		c.field(plane, n, mask, tmp)
+		c.masked(plane, n, mask, tmp)
 		c.Or(tmp, dst, dst)
 	}
 }

@@ -29,7 +29,7 @@ var files = []emit.File{
 	{Name: "tiles_avxvnni", Build: tiles256(avxVNNI)},
 	{Name: "tiles_avx2", Build: tiles256(avx2)},
 	{Name: "dot_avxvnni", Build: dots(avxVNNI, 3)},
-	{Name: "dot_avx2", Build: dots(avx2, 2)},
+	{Name: "dot_avx2", Build: dots256(avx2)},
 	{Name: "rows_avx512", Build: rows(avx512, 6)},
 	{Name: "rows_avx2", Build: rows(avx2, 2)},
 	{Name: "panel_avx512", Build: panels(avx512, 12)},
