@@ -59,6 +59,10 @@ func (s Stats) Busy() float64 { return (*engine.Stats)(&s).Busy() }
 // Stats is the state after the engine's last step.
 func (m *Model) Stats() Stats { return Stats(m.engine.Stats()) }
 
+// Queue is how long a request that comes now waits until its prompt is begun with, at least, and what a token of a prompt takes, as steps are
+// priced; 0 before the first step.
+func (m *Model) Queue() (wait, token time.Duration) { return m.engine.Queue() }
+
 // Step is one step of a model's engine: what it computed, and how long it took.
 type Step struct {
 	At        time.Duration `json:"at_ns"` // when it ended, since the engine began

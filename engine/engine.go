@@ -16,6 +16,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
@@ -103,6 +104,14 @@ func (e *Engine) Stats() Stats {
 	e.inbox.mu.Lock()
 	defer e.inbox.mu.Unlock()
 	return e.inbox.stats()
+}
+
+// Queue is how long a request that comes now waits until its prompt is begun with, at least, and what a token of a prompt takes, as steps are
+// priced.
+func (e *Engine) Queue() (wait, token time.Duration) {
+	s := e.Stats()
+	ttft := e.admission.times.TTFT(e.admission.load(&s))
+	return ttft.Wait(0), ttft.Token()
 }
 
 // OnStep has f called with every step from now on as it ends. The engine waits for it.

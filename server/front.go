@@ -45,5 +45,5 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e := &api.Error{Status: http.StatusServiceUnavailable, Kind: "server_error", Code: "loading", Message: "the model is being loaded; try again soon"}
-	api.WriteJSON(w, e.Status, shape(r.URL.Path, e))
+	api.WriteJSON(w, e.Status, Shape(r.URL.Path, e))
 }

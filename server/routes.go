@@ -96,8 +96,8 @@ func (s *Server) methods(r *http.Request) (all []string) {
 	return all
 }
 
-// shape is an error as clients of a path's API expect it.
-func shape(path string, e *api.Error) any {
+// Shape is an error as clients of a path's API expect it.
+func Shape(path string, e *api.Error) any {
 	switch {
 	case strings.HasPrefix(path, "/v1/messages"):
 		return anthropic.Error(e)

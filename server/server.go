@@ -67,7 +67,7 @@ func New(m *ridge.Model, o Options) *Server {
 	}
 	lane := background.NewLane(1)
 	s := &Server{
-		Service: serving.New(m, o.Name, lane), Responder: &api.Responder{Log: o.Log, Shape: shape, Lane: lane},
+		Service: serving.New(m, o.Name, lane), Responder: &api.Responder{Log: o.Log, Shape: Shape, Lane: lane},
 		options: o, keys: access.NewRing(o.Keys, o.Shared, time.Now), mux: http.NewServeMux()}
 	s.addStages(o.Cascade, lane)
 	s.batches = batch.New(s.Service, s.Responder, o.Store, s.keys, http.HandlerFunc(s.line))

@@ -74,3 +74,6 @@ func (e *TTFT) Wait(prompt int) time.Duration {
 	ends := max(e.waiting+1-e.free, 0) // that have to come first
 	return max(reading, time.Duration(ends)*e.turnover+time.Duration(prompt)*e.perToken)
 }
+
+// Token is what a token of a prompt takes.
+func (e *TTFT) Token() time.Duration { return e.perToken }

@@ -1,10 +1,10 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"reflect"
 	"slices"
@@ -20,21 +20,10 @@ const (
 
 // ReadBody reads a request's JSON body into v.
 func (s *Responder) ReadBody(w http.ResponseWriter, r *http.Request, v any) error {
-	c := http.NewResponseController(w)
-	// Writers without deadlines, as tests have, take their time.
-	_ = c.SetReadDeadline(time.Now().Add(BodyTime))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-	if err == nil {
-		_ = c.SetReadDeadline(time.Time{}) // from now on reading only watches for the client's leaving
-	} // else net/http would wait for the rest of the body without end
-	var large *http.MaxBytesError
+	body, err := RawBody(w, r, nil)
 	switch {
-	case errors.As(err, &large):
-		return &Error{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Message: "the body is larger than 16 MiB, the maximum"}
 	case err != nil:
-		e := Invalid("", "the body did not arrive completely: %v", err)
-		e.late = true
-		return e
+		return err
 	case len(body) == 0:
 		return Invalid("", "the body is empty; it should be a JSON object")
 	}
@@ -42,6 +31,25 @@ func (s *Responder) ReadBody(w http.ResponseWriter, r *http.Request, v any) erro
 		return busy
 	}
 	return err
+}
+
+// RawBody reads a request's body, of MaxBody bytes at most and within BodyTime, into the memory of into.
+func RawBody(w http.ResponseWriter, r *http.Request, into []byte) ([]byte, error) {
+	c := http.NewResponseController(w)
+	// Writers without deadlines, as tests have, take their time.
+	_ = c.SetReadDeadline(time.Now().Add(BodyTime))
+	b := bytes.NewBuffer(into[:0])
+	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, MaxBody))
+	if err == nil {
+		_ = c.SetReadDeadline(time.Time{}) // from now on reading only watches for the client's leaving
+		return b.Bytes(), nil
+	} // else net/http would wait for the rest of the body without end
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		return b.Bytes(), &Error{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Message: "the body is larger than 16 MiB, the maximum"}
+	}
+	e := Invalid("", "the body did not arrive completely: %v", err)
+	e.late = true
+	return b.Bytes(), e
 }
 
 // parse decodes JSON with an error that names the field.

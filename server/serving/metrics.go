@@ -57,6 +57,9 @@ func newMetrics(m *ridge.Model, name string) *metrics {
 	for _, g := range priceFigures {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help, ConstLabels: labels}, func() float64 { return g.value(m.PriceStats()) }))
 	}
+	for _, g := range queueFigures {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help, ConstLabels: labels}, func() float64 { return g.value(m.Queue()).Seconds() }))
+	}
 	s := m.Stats()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "Size of the cache.", ConstLabels: prometheus.Labels{
 		"model_name": name, "block_size": strconv.Itoa(s.PageSize), "num_gpu_blocks": strconv.Itoa(s.Pages)}})
@@ -114,6 +117,15 @@ var engineFigures = []struct {
 	{"ridge_device_busy_ratio", "Fraction of the step time in which the device was busy, 0 to 1.", false, func(s ridge.Stats) float64 { return s.Busy() }},
 	{"ridge_backlog_tokens", "Tokens to compute before all waiting requests have a first token.", false, func(s ridge.Stats) float64 { return float64(s.Backlog) }},
 	{"ridge_idle_pages", "Pages of the prefix cache that no request uses.", false, func(s ridge.Stats) float64 { return float64(s.PagesIdle) }},
+}
+
+// queueFigures are what a router weighs replicas by.
+var queueFigures = []struct {
+	name, help string
+	value      func(wait, token time.Duration) time.Duration
+}{
+	{"ridge_queue_seconds", "Time until a request that comes now would be begun with, at least, as steps are priced.", func(wait, _ time.Duration) time.Duration { return wait }},
+	{"ridge_prompt_token_seconds", "What a token of a prompt takes, as steps are priced.", func(_, token time.Duration) time.Duration { return token }},
 }
 
 // priceFigures say how good predictions of steps are.
