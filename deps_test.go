@@ -105,6 +105,11 @@ var policy = []struct {
 	{"server/vllm", []string{"", "tokenizer", "server/api", "server/serving", "server/openai"}, "what vLLM adds to OpenAI's API"},
 	{"server/batch", []string{"server/access", "server/api", "server/serving", "server/store"}, "lines are answered by a handler, of whatever API"},
 	{"server", []string{"", "server/...", "internal/background", "internal/cascade"}, "the APIs under one address"},
+	{"route/prefix", nil, "hashes of beginnings of prompts"},
+	{"route/prompt", []string{"route/prefix"}, "bodies of requests; it knows no models"},
+	{"route/policy", nil, "numbers only: the router and the simulation ask the same code"},
+	{"route/upstream", nil, "HTTP to one server"},
+	{"route", []string{"route/...", "server/access", "server/api"}, "any servers, over HTTP alone"},
 	{"cmd/ridge/...", []string{"..."}, "nothing imports it"},
 }
 

@@ -74,7 +74,7 @@ take one use the small built-in model when none is named, so that everything can
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"run", "Run models:", []*cobra.Command{runCommand(), serveCommand(), cascadeCommand(), psCommand(), devicesCommand()}},
+		{"run", "Run models:", []*cobra.Command{runCommand(), serveCommand(), routeCommand(), cascadeCommand(), psCommand(), devicesCommand()}},
 		{"models", "Models and files:", []*cobra.Command{searchCommand(), pullCommand(), listCommand(), rmCommand(), aliasCommand(), showCommand(), convertCommand(), mergeCommand(), quantizeCommand(), dummyCommand(), checkCommand(), tokenizeCommand(), templateCommand()}},
 		{"price", "Predict performance:", []*cobra.Command{planCommand(), rooflineCommand(), graphCommand(), simulateCommand(), replayCommand()}},
 		{"measure", "Measure performance and quality:", []*cobra.Command{benchCommand(), calibrateCommand(), evalCommand()}},

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -24,12 +23,8 @@ type serveFlags struct {
 	lora    loraFlags
 	cascade cascadeFlags
 	address string
-	keyFile string
-	tlsCert string
-	tlsKey  string
+	accessFlags
 	quota   store.Quota
-	cert    certificate
-	noAuth  bool
 	logJSON bool
 	record  string
 	of      string // the key whose requests the recording shows
@@ -76,16 +71,13 @@ several models are: each answers what it is sure enough of and passes the rest o
 	f.lora.addServed(fl, &f.model.options)
 	f.cascade.add(fl)
 	fl.StringVar(&f.address, "listen", "127.0.0.1:8000", "address to listen on, HOST:PORT")
+	f.accessFlags.add(fl)
 	fl.StringVar(&f.server.Name, "served-model-name", "", "what clients call the model; default: the name of its file")
-	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line: SECRET [name=TENANT] [requests=N] [tokens=N] [parallel=N] [admin]; requests and tokens are per minute, parallel is requests at once; clients must send one of the keys")
 	fl.BoolVar(&f.server.Shared, "share-between-keys", false, "let all keys see each other's files, batches and explanations, share cached prompts, and have a recording contain prompts")
-	fl.StringVar(&f.tlsCert, "tls-cert", "", "file with the certificate chain (PEM) to serve HTTPS with; needs --tls-key")
-	fl.StringVar(&f.tlsKey, "tls-key", "", "file with the private key (PEM) of --tls-cert")
 	fl.BoolVar(&f.model.options.TrustContent, "trust-content", false, "let control tokens that messages, tool results and documents spell out act as tokens, as most servers do; whoever writes such a text can then forge turns")
 	fl.StringArrayVar(&f.server.Hosts, "allow-host", nil, "name under which the server may be called without a key, beside localhost; can be given several times")
 	fl.Var((*bytesFlag)(&f.quota.Bytes), "file-quota", "size of the files that each key, or all clients of a server without keys, may store")
 	fl.IntVar(&f.quota.Batches, "batch-quota", 100, "batches that each key, or all clients of a server without keys, may have waiting or under way; 0: any number")
-	fl.BoolVar(&f.noAuth, "no-auth", false, "allow requests from other machines without a key")
 	fl.StringArrayVar(&f.server.Origins, "cors", nil, "origin of web pages that may call from a browser, or *; can be given several times")
 	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token), mean or cls (the first token); default: what the model's files say, or else last, of an encoder mean")
 	fl.StringVar(&f.dataDir, "data-dir", "", "folder for /v1/files and /v1/batches, or off; default: ridge/server in the user's cache folder, if it can be used")
@@ -118,11 +110,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	var handler slog.Handler = slog.NewTextHandler(os.Stderr, nil)
-	if f.logJSON {
-		handler = slog.NewJSONHandler(os.Stderr, nil)
-	}
-	f.server.Log, f.server.Version = slog.New(handler), thisBuild().Version
+	f.server.Log, f.server.Version = newLog(f.logJSON), thisBuild().Version
 	// Before loading, which can take long: an address that is taken should be known at once.
 	l, err := net.Listen("tcp", f.address)
 	if err != nil {

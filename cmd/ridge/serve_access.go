@@ -7,14 +7,31 @@ import (
 	"net"
 	"sync/atomic"
 
+	"github.com/spf13/pflag"
+
 	"github.com/ridge-llm/ridge/internal/regular"
 	"github.com/ridge-llm/ridge/internal/size"
-	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/access"
 )
 
+// accessFlags say who may call a server, and over what.
+type accessFlags struct {
+	keyFile string
+	tlsCert string
+	tlsKey  string
+	noAuth  bool
+	cert    certificate
+}
+
+func (f *accessFlags) add(fl *pflag.FlagSet) {
+	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line: SECRET [name=TENANT] [requests=N] [tokens=N] [parallel=N] [admin]; requests and tokens are per minute, parallel is requests at once; clients must send one of the keys")
+	fl.StringVar(&f.tlsCert, "tls-cert", "", "file with the certificate chain (PEM) to serve HTTPS with; needs --tls-key")
+	fl.StringVar(&f.tlsKey, "tls-key", "", "file with the private key (PEM) of --tls-cert")
+	fl.BoolVar(&f.noAuth, "no-auth", false, "allow requests from other machines without a key")
+}
+
 // readKeys reads the file of --api-key-file, if there is one.
-func (f *serveFlags) readKeys() ([]access.Key, error) {
+func (f *accessFlags) readKeys() ([]access.Key, error) {
 	if f.keyFile == "" {
 		return nil, nil
 	}
@@ -34,7 +51,7 @@ type certificate struct {
 }
 
 // read reads the certificate's files. After an error the one before stays.
-func (c *certificate) read(f *serveFlags) error {
+func (c *certificate) read(f *accessFlags) error {
 	if err := errors.Join(regular.Check(f.tlsCert), regular.Check(f.tlsKey)); err != nil {
 		return fmt.Errorf("--tls-cert, --tls-key: %w", err)
 	}
@@ -47,7 +64,7 @@ func (c *certificate) read(f *serveFlags) error {
 }
 
 // secure is a listener of HTTPS over l, if there is a certificate.
-func (f *serveFlags) secure(l net.Listener) (net.Listener, error) {
+func (f *accessFlags) secure(l net.Listener) (net.Listener, error) {
 	if (f.tlsCert == "") != (f.tlsKey == "") {
 		return nil, errors.New("--tls-cert and --tls-key need each other; give both")
 	}
@@ -64,30 +81,33 @@ func (f *serveFlags) secure(l net.Listener) (net.Listener, error) {
 	}), nil
 }
 
-func (f *serveFlags) scheme() string {
+func (f *accessFlags) scheme() string {
 	if f.tlsCert != "" {
 		return "https"
 	}
 	return "http"
 }
 
-// reloadAccess reads the files of keys and of the certificate again. What cannot be read leaves what was there before.
-func (f *serveFlags) reloadAccess(s *server.Server) error {
+// keySetter is a server whose keys can be replaced.
+type keySetter interface{ SetKeys([]access.Key) error }
+
+// reload reads the files of keys and of the certificate again; keys are what s has then. What cannot be read leaves what was there before.
+func (f *accessFlags) reload(s keySetter) (keys []access.Key, err error) {
 	var errs []error
 	if f.keyFile != "" {
-		keys, err := f.readKeys()
+		keys, err = f.readKeys()
 		if err == nil {
 			err = s.SetKeys(keys)
 		}
-		if err == nil {
-			f.server.Keys = keys // of a server of another model
+		if err != nil {
+			keys = nil
 		}
 		errs = append(errs, err)
 	}
 	if f.tlsCert != "" {
 		errs = append(errs, f.cert.read(f))
 	}
-	return errors.Join(errs...)
+	return keys, errors.Join(errs...)
 }
 
 // bytesFlag reads a size of memory or disk.

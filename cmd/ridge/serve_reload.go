@@ -88,7 +88,11 @@ func (r *reloading) reload(ctx context.Context) {
 		log.Warn("nothing is reloaded while the model is being loaded")
 		return
 	}
-	if err := r.flags.reloadAccess(s); err != nil {
+	keys, err := r.flags.accessFlags.reload(s)
+	if keys != nil {
+		r.flags.server.Keys = keys // of a server of another model
+	}
+	if err != nil {
 		log.Error("reloading failed; what could not be read stays as it was", "error", err)
 	} else {
 		log.Info("reloaded", "keys", r.flags.keyFile, "certificate", r.flags.tlsCert)
