@@ -28,6 +28,9 @@ type (
 // JSONSchema is the JSON texts that satisfy a schema, on one line (docs/structured.md).
 func JSONSchema(schema []byte) Language { return language.JSONSchema(schema) }
 
+// LooseJSONSchema is JSONSchema without the keywords that cannot be enforced; Constraint.Unenforced names them.
+func LooseJSONSchema(schema []byte) Language { return language.LooseJSONSchema(schema) }
+
 // JSONObject is any JSON object on one line.
 func JSONObject() Language { return language.JSONObject() }
 
@@ -43,6 +46,15 @@ func Choices(list []string) Language { return language.Choices(list) }
 // Constraint restricts answers to a language. It serves any number of requests; see Model.Constrain. A nil one allows
 // everything.
 type Constraint struct{ automaton *grammar.Automaton }
+
+// Unenforced is what a loose schema, or that of a tool which is not strict, says and answers need not keep to, by its place:
+// "#/properties/id/uniqueItems".
+func (c *Constraint) Unenforced() []string {
+	if c == nil {
+		return nil
+	}
+	return c.automaton.Unenforced()
+}
 
 // Constrain compiles a language for the model's tokens, or finds it compiled: what was asked for lately is kept. A
 // language that cannot be enforced is refused with a *LanguageError. Compiling ends when ctx does and no other call waits for the same, and after about two seconds' work.

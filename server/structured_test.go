@@ -231,7 +231,7 @@ func TestStructuredRefusals(t *testing.T) {
 		{"/v1/chat/completions", user + `"response_format": "json"}`, "response_format", "should be"},
 		{"/v1/chat/completions", user + `"response_format": {"type": "xml"}}`, "response_format.type", "xml"},
 		{"/v1/chat/completions", user + `"response_format": {"type": "json_schema"}}`, "response_format.json_schema", "missing"},
-		{"/v1/chat/completions", user + `"response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": {"a": {"not": {}}}}}}}`, "response_format", `#/properties/a: the keyword "not" is not supported`},
+		{"/v1/chat/completions", user + `"response_format": {"type": "json_schema", "json_schema": {"strict": true, "schema": {"properties": {"a": {"format": "colour"}}}}}}`, "response_format", `#/properties/a/format: the format "colour" is not supported`},
 		{"/v1/chat/completions", user + `"guided_json": ` + bomb + `}`, "guided_json", ""},
 		{"/v1/chat/completions", user + `"guided_json": "{"}`, "guided_json", "not the text of a JSON schema"},
 		{"/v1/chat/completions", user + `"guided_json": {}, "guided_regex": "a"}`, "guided_regex", "both"},
@@ -246,16 +246,16 @@ func TestStructuredRefusals(t *testing.T) {
 		{"/v1/chat/completions", user + `"tools": [` + weather + `, ` + weather + `]}`, "tools[1].function.name", "another tool"},
 		{"/v1/chat/completions", tool(`{"name": "f", "parameters": [1]}`), "tools[0].function.parameters", "not a JSON object"},
 		{"/v1/chat/completions", tool(`{"name": "f", "parameters": {"type": "string"}}`), "tools[0].function.parameters", `"string"`},
-		{"/v1/chat/completions", tool(`{"name": "f", "parameters": {"type": "object", "properties": {"a": {"if": {}}}}}`), "tools[0].function.parameters", `"if" is not supported`},
+		{"/v1/chat/completions", tool(`{"name": "f", "parameters": {"type": "object", "properties": {"a": {"format": "colour"}}}, "strict": true}`), "tools[0].function.parameters", `the format "colour" is not supported`},
 		{"/v1/chat/completions", user + `"tool_choice": "required"}`, "tool_choice", "no tools"},
 		{"/v1/chat/completions", user + `"tool_choice": "always"}`, "tool_choice", "always"},
 		{"/v1/chat/completions", user + `"tools": [` + weather + `], "tool_choice": {"type": "function", "function": {"name": "g"}}}`, "tool_choice.function.name", `"g"`},
-		{"/v1/messages", user + `"tools": [{"name": "f", "input_schema": {"type": "object", "properties": {"a": {"not": {}}}}, "strict": true}]}`, "", `tools[0].input_schema: schema at #/properties/a`},
+		{"/v1/messages", user + `"tools": [{"name": "f", "input_schema": {"type": "object", "properties": {"a": {"format": "colour"}}}, "strict": true}]}`, "", `tools[0].input_schema: schema at #/properties/a`},
 		{"/v1/messages", user + `"tools": [{"name": "f"}]}`, "", "tools[0].input_schema is missing"},
 		{"/v1/messages", user + `"tools": [{"type": "bash_20250124", "name": "bash"}]}`, "", "bash_20250124"},
 		{"/v1/messages", user + `"tools": [{"name": "f", "input_schema": {}}], "tool_choice": {"type": "tool", "name": "g"}}`, "", `"g"`},
 		{"/api/chat", `{"messages": [{"role": "user", "content": "x"}], "format": "xml"}`, "", "format is"},
-		{"/api/chat", `{"messages": [{"role": "user", "content": "x"}], "format": {"not": {}}}`, "", "format: schema at #"},
+		{"/api/chat", `{"messages": [{"role": "user", "content": "x"}], "format": {"type": "strin"}}`, "", "format: schema at #"},
 	} {
 		status, text := post(t, h, c.path, c.body)
 		if status != 400 || !strings.Contains(text, strings.Trim(string(quote(c.want)), `"`)) {

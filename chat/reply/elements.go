@@ -43,13 +43,14 @@ func (w *writer) elements(f chat.ElementForm, t Tool) (*grammar.Grammar, error) 
 		return grammar.Text(""), nil
 	}
 	o := language.Written
-	o.Meter = w.meter
+	o.Meter, o.Relax = w.meter, !t.Strict
 	list, err := grammar.Elements(t.Parameters, o, end)
 	if err != nil {
 		return nil, err
 	}
 	var all []*grammar.Grammar
 	for _, e := range list {
+		e.Value.Unenforced = ofTool(t, e.Value.Unenforced)
 		x := element(grammar.Text(e.Name), e.Value)
 		if !e.Required {
 			x = grammar.Optional(x)

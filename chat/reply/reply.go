@@ -168,7 +168,20 @@ func (w *writer) arguments(t Tool, compact bool) (*grammar.Grammar, error) {
 	case t.Parameters == nil:
 		return grammar.FromJSONSchema([]byte(`{"maxProperties": 0}`), o)
 	}
-	return grammar.FromJSONSchema(t.Parameters, o)
+	o.Relax = !t.Strict
+	g, err := grammar.FromJSONSchema(t.Parameters, o)
+	if err == nil {
+		g.Unenforced = ofTool(t, g.Unenforced)
+	}
+	return g, err
+}
+
+// ofTool is places in a tool's schema with its name.
+func ofTool(t Tool, places []string) (all []string) {
+	for _, p := range places {
+		all = append(all, t.Name+p)
+	}
+	return all
 }
 
 // text is a text in which the names of special tokens stand for those.

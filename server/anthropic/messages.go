@@ -213,6 +213,7 @@ func (s *API) newMessagesAnswer(w http.ResponseWriter, r *http.Request) (*messag
 	if err != nil {
 		return nil, nil, err
 	}
+	serving.Announce(w, all)
 	return &messagesAnswer{ChatAnswer: openai.NewChatAnswer(s.Service, c, w.Header().Get("X-Request-Id"), o, all)}, all, nil
 }
 

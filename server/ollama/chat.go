@@ -90,7 +90,7 @@ func (q *request) sampling() (openai.Sampling, error) {
 	case format == `"json"`:
 		s.ResponseFormat = json.RawMessage(`{"type": "json_object"}`)
 	case format[0] == '{':
-		s.GuidedJSON, s.JsonField = q.Format, "format"
+		s.GuidedJSON, s.JsonField, s.Loose = q.Format, "format", true
 	default:
 		return s, api.Invalid("format", `format is %.100s; "json" and a JSON schema are possible`, format)
 	}
@@ -176,6 +176,7 @@ func (s *API) answerOllama(a *answer, w http.ResponseWriter, r *http.Request) (a
 	if err != nil {
 		return nil, err
 	}
+	serving.Announce(w, all)
 	if err := s.Run(r.Context(), all, a.piece); err != nil || a.streamed {
 		return nil, err
 	}

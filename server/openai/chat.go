@@ -116,6 +116,7 @@ func (s *API) chat(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	serving.Announce(w, all)
 	a := NewChatAnswer(s.Service, &q, w.Header().Get("X-Request-Id"), o, all)
 	if q.Stream {
 		out := api.NewStream(w)

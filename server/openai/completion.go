@@ -127,6 +127,7 @@ func (s *API) completion(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	serving.Announce(w, all)
 	a := newTextAnswer(s.Service, &q, w.Header().Get("X-Request-Id"), all)
 	if q.Stream {
 		out := api.NewStream(w)

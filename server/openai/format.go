@@ -24,6 +24,7 @@ type StructuredFields struct {
 	StructuredOutputs json.RawMessage `json:"structured_outputs"` // vLLM's newer: an object with one of the above
 
 	JsonField string // what the API calls GuidedJSON; "": that
+	Loose     bool   // what of GuidedJSON cannot be enforced is left to the model
 }
 
 // structured is one way that a request took.
@@ -51,7 +52,13 @@ func (q *StructuredFields) language() (structured, error) {
 	}
 	for _, err := range []error{
 		add("response_format", api.Present(q.ResponseFormat), func() (ridge.Language, error) { return responseFormat(q.ResponseFormat) }),
-		add(jsonField, api.Present(q.GuidedJSON), func() (ridge.Language, error) { return schemaOf(jsonField, q.GuidedJSON) }),
+		add(jsonField, api.Present(q.GuidedJSON), func() (ridge.Language, error) {
+			l, err := schemaOf(jsonField, q.GuidedJSON)
+			if err == nil && q.Loose {
+				l = ridge.LooseJSONSchema(q.GuidedJSON)
+			}
+			return l, err
+		}),
 		add("guided_regex", q.GuidedRegex != "", say(ridge.Regex(q.GuidedRegex))),
 		add("guided_grammar", q.GuidedGrammar != "", say(ridge.GBNF(q.GuidedGrammar))),
 		add("guided_choice", len(q.GuidedChoice) > 0, say(ridge.Choices(q.GuidedChoice))),
@@ -77,6 +84,7 @@ func responseFormat(raw json.RawMessage) (none ridge.Language, err error) {
 		Schema     json.RawMessage `json:"schema"` // of json_object, as llama.cpp has it
 		JSONSchema *struct {
 			Schema json.RawMessage `json:"schema"`
+			Strict *bool           `json:"strict"`
 		} `json:"json_schema"`
 	}
 	if json.Unmarshal(raw, &f) != nil {
@@ -94,7 +102,11 @@ func responseFormat(raw json.RawMessage) (none ridge.Language, err error) {
 	case f.JSONSchema == nil || !api.Present(f.JSONSchema.Schema):
 		return none, api.Invalid("response_format.json_schema", "response_format.json_schema.schema is missing")
 	}
-	return schemaOf("response_format.json_schema.schema", f.JSONSchema.Schema)
+	l, err := schemaOf("response_format.json_schema.schema", f.JSONSchema.Schema)
+	if err != nil || f.JSONSchema.Strict != nil && *f.JSONSchema.Strict {
+		return l, err
+	}
+	return ridge.LooseJSONSchema(f.JSONSchema.Schema), nil
 }
 
 // schemaOf is the language of a schema: JSON, or a string with its text.

@@ -115,6 +115,7 @@ func (q *responsesRequest) format(c *ChatRequest) error {
 	var f struct {
 		Type   string          `json:"type"`
 		Schema json.RawMessage `json:"schema"`
+		Strict *bool           `json:"strict"`
 	}
 	if json.Unmarshal(q.Text.Format, &f) != nil {
 		return api.Invalid("text.format", `text.format should be {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "name": …, "schema": …}`)
@@ -127,7 +128,7 @@ func (q *responsesRequest) format(c *ChatRequest) error {
 		if !api.Present(f.Schema) {
 			return api.Invalid("text.format.schema", "text.format.schema is missing")
 		}
-		c.GuidedJSON, c.JsonField = f.Schema, "text.format.schema"
+		c.GuidedJSON, c.JsonField, c.Loose = f.Schema, "text.format.schema", f.Strict == nil || !*f.Strict
 	default:
 		return api.Invalid("text.format.type", "text.format.type is %q; text, json_object and json_schema are possible", f.Type)
 	}
@@ -168,6 +169,7 @@ func (s *API) newResponsesAnswer(w http.ResponseWriter, r *http.Request) (*respo
 	if err != nil {
 		return nil, nil, err
 	}
+	serving.Announce(w, all)
 	a := &responsesAnswer{ChatAnswer: NewChatAnswer(s.Service, c, w.Header().Get("X-Request-Id"), o, all), asked: &q, responder: s.Responder}
 	if q.Stream {
 		a.out = api.NewStream(w)

@@ -4,7 +4,10 @@ package serving
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,6 +102,33 @@ type Job struct {
 	Prompt []int32
 	Params ridge.Params
 	First  bool // of those with its prompt: the one whose prompt counts in the usage
+}
+
+// UnenforcedHeader is the response header that names what of a schema is left to the model.
+const UnenforcedHeader = "X-Ridge-Unenforced"
+
+// Announce puts into the header of an answer what its jobs do not enforce of what was asked for.
+func Announce(w http.ResponseWriter, all []Job) {
+	for _, j := range all {
+		if left := j.Params.Constraint.Unenforced(); len(left) > 0 {
+			w.Header().Set(UnenforcedHeader, headerText(strings.Join(left, ", ")))
+			return
+		}
+	}
+}
+
+// headerText is a text as a header can have it: what is not printable ASCII is written as in a URL, and too much is cut.
+func headerText(s string) string {
+	const most = 2000 // bytes
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()[:min(b.Len(), most)]
 }
 
 // event is a piece of a choice.

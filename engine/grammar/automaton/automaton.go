@@ -15,6 +15,7 @@ type Automaton struct {
 	vocab *Vocabulary
 	prog  *program
 	tuning
+	unenforced []string
 
 	mu sync.Mutex // guards the rest
 	flow
@@ -48,11 +49,14 @@ func compile(g *syntax.Grammar, v *Vocabulary, t tuning, meter *syntax.Meter) (*
 	if err != nil {
 		return nil, err
 	}
-	a := &Automaton{vocab: v, prog: p, tuning: t, flow: *newFlow(p), meter: meter}
+	a := &Automaton{vocab: v, prog: p, tuning: t, unenforced: g.Unenforced, flow: *newFlow(p), meter: meter}
 	a.lastID = unknown.id
 	a.forget()
 	return a, nil
 }
+
+// Unenforced is what the grammar's source says and the automaton does not enforce.
+func (a *Automaton) Unenforced() []string { return a.unenforced }
 
 // Bytes is about how much memory the automaton takes now.
 func (a *Automaton) Bytes() int {

@@ -118,3 +118,35 @@ func (d *DFA) Graph() syntax.Graph {
 	}
 	return g
 }
+
+// Complement is the automaton of the texts that d does not read.
+func Complement(d *DFA) *DFA {
+	all := int32(len(d.States))
+	n := &DFA{States: make([]State, all+1)}
+	for i, s := range d.States {
+		n.States[i].Final = !s.Final
+		next := rune(0)
+		for _, a := range s.Arcs {
+			if a.Lo > next {
+				n.States[i].Arcs = append(n.States[i].Arcs, Arc{next, a.Lo - 1, all})
+			}
+			n.States[i].Arcs = append(n.States[i].Arcs, a)
+			next = a.Hi + 1
+		}
+		if next <= unicode.MaxRune {
+			n.States[i].Arcs = append(n.States[i].Arcs, Arc{next, unicode.MaxRune, all})
+		}
+	}
+	n.States[all] = State{Final: true, Arcs: []Arc{{0, unicode.MaxRune, all}}}
+	return n
+}
+
+// Empty reports whether d reads no text.
+func (d *DFA) Empty() bool { // every state of a DFA made here can be reached
+	for _, s := range d.States {
+		if s.Final {
+			return false
+		}
+	}
+	return true
+}

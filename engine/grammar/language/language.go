@@ -45,6 +45,15 @@ func JSONSchema(schema []byte) Language {
 	})
 }
 
+// LooseJSONSchema is JSONSchema without the keywords that cannot be enforced, which the grammar's Unenforced names.
+func LooseJSONSchema(schema []byte) Language {
+	return language("loose json schema", string(schema), func(m *grammar.Meter) (*grammar.Grammar, error) {
+		o := Written
+		o.Meter, o.Relax = m, true
+		return grammar.FromJSONSchema(schema, o)
+	})
+}
+
 // JSONObject is any JSON object on one line.
 func JSONObject() Language { return JSONSchema([]byte(`{"type":"object"}`)) }
 

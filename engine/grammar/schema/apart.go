@@ -5,16 +5,17 @@ import (
 	"strconv"
 )
 
-// oneOf is treated as anyOf if no value satisfies two of the options. Options are disjoint if they differ by type, by their
+// oneOf is anyOf if no value satisfies two of the options. Options are disjoint if they differ by type, by their
 // listed values, or by a property that one of them requires: its values differ, or the other does not allow it. Otherwise it
 // is enough that no value that can be generated satisfies two: objects are generated without undeclared properties, and a
-// property whose values differ (a discriminator) is always generated. A schema whose options are not disjoint by these rules
-// is refused.
+// property whose values differ (a discriminator) is always generated. Else values of one option are written so that they do not satisfy
+// the other, which is refused where that cannot be told.
 
-// apart reports an error when a value written for one option of oneOf may satisfy another. parts are all that the value has to
-// satisfy beside the options. It returns the properties that each option has to write for that, in a schema for each; nil: none.
-func (c *compiler) apart(group *jsonValue, parts []part) (always []*jsonValue, err error) {
-	always = make([]*jsonValue, len(group.items))
+// apart finds what each option of a oneOf has to satisfy beside itself so that a value written for it satisfies no other. parts are
+// all that the value has to satisfy beside the options.
+func (c *compiler) apart(group *jsonValue, parts []part) (beside [][]part, err error) {
+	beside = make([][]part, len(group.items))
+	always := make([]*jsonValue, len(group.items)) // the properties that options have to write
 	for j, b := range group.items {
 		for i, a := range group.items[:j] {
 			x, y := []part{{jsonValue: a}}, []part{{jsonValue: b}}
@@ -27,14 +28,24 @@ func (c *compiler) apart(group *jsonValue, parts []part) (always []*jsonValue, e
 			switch {
 			case err != nil:
 				return nil, err
-			case !ok:
-				return nil, errAt(b, "a value may satisfy this and option %d of oneOf; let them differ by type, by what they require, or by const or enum of a property, or use anyOf", i)
-			case name != nil:
+			case ok && name != nil:
 				always[i], always[j] = requiring(group, i, always[i], name), requiring(group, j, always[j], name)
+			case !ok:
+				n, err := c.negateAll([]*jsonValue{a, b})
+				if err != nil {
+					return nil, &unenforced{group, errAt(b, "a value may satisfy this and option %d of oneOf, and what does not cannot be told (%w); let them differ by type, by what they require, or by const or enum of a property, or use anyOf", i, err)}
+				}
+				beside[i] = append(beside[i], part{jsonValue: n[1], quiet: true})
+				beside[j] = append(beside[j], part{jsonValue: n[0], quiet: true})
 			}
 		}
 	}
-	return always, nil
+	for i, s := range always {
+		if s != nil {
+			beside[i] = append(beside[i], part{jsonValue: s})
+		}
+	}
+	return beside, nil
 }
 
 // writtenApart reports whether no value written for a satisfies b, nor the other way round: if name is not nil, on condition
@@ -82,7 +93,7 @@ func (c *compiler) writtenApart(a, b, beside []part) (name *jsonValue, ok bool, 
 func (c *compiler) lacks(a, b, beside []part) bool {
 	written := slices.Concat(a, beside)
 	for _, p := range written {
-		choosy := p.get("anyOf") != nil && !p.anyOf || p.get("oneOf") != nil && !p.oneOf || p.get("enum") != nil || p.get("const") != nil
+		choosy := p.get("anyOf") != nil && p.handled&anyOfChosen == 0 || p.get("oneOf") != nil && p.handled&oneOfChosen == 0 || p.get("if") != nil || p.get("patternProperties") != nil || p.get("enum") != nil || p.get("const") != nil
 		if more := p.get("additionalProperties"); choosy || more != nil && !more.isFalse() {
 			return false // which properties they have is not all there is to see
 		}
@@ -164,7 +175,7 @@ func (f *facts) kinds() jsonTypes {
 	if f.enum != nil {
 		var listed jsonTypes
 		for _, v := range f.enum {
-			listed |= map[jsonKind]jsonTypes{jsonNull: typeNull, jsonBool: typeBoolean, jsonObject: typeObject, jsonArray: typeArray, jsonString: typeString, jsonNumber: typeNumber | typeInteger}[v.kind]
+			listed |= kindTypes[v.kind]
 		}
 		types &= listed
 	}
@@ -223,5 +234,5 @@ func declared(parts []part, name string) (all []part) {
 // closed reports whether a schema allows no properties beside those that it declares.
 func closed(p part) bool {
 	more := p.get("additionalProperties")
-	return more != nil && more.isFalse()
+	return more != nil && more.isFalse() && p.get("patternProperties") == nil
 }

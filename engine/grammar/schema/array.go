@@ -13,19 +13,14 @@ func (c *compiler) array(f *facts) (syntax.Expr, error) {
 	if f.items.impossible() {
 		return syntax.Alt{}, nil
 	}
-	n := 1 // items told apart; the first one has no comma before it
-	for _, p := range f.parts {
-		if prefix := p.get("prefixItems"); prefix != nil {
-			n = max(n, len(prefix.items))
-		}
+	n, err := c.toldApart(f)
+	if err != nil {
+		return nil, err
 	}
-	if f.items.max >= 0 {
-		n = min(n, f.items.max)
+	if counted := containing(f.parts); len(counted) > 0 || f.unique && f.items.max != 0 && f.items.max != 1 {
+		return c.countedArray(f, counted, n)
 	}
-	if n > maxPlaces {
-		return nil, errAt(f.parts[0].jsonValue, "there are more than %d prefixItems", maxPlaces)
-	}
-	other, err := c.schema(itemParts(f.parts, maxPlaces))
+	other, err := c.schema(c.itemParts(f.parts, maxPlaces, nil))
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +28,7 @@ func (c *compiler) array(f *facts) (syntax.Expr, error) {
 	g := syntax.Graph{Final: make([]bool, n+3)}
 	g.Final[end] = true
 	for i := range n {
-		item, err := c.schema(itemParts(f.parts, i))
+		item, err := c.schema(c.itemParts(f.parts, i, nil))
 		if err != nil {
 			return nil, err
 		}
@@ -60,16 +55,48 @@ func (c *compiler) array(f *facts) (syntax.Expr, error) {
 	return syntax.Seq{syntax.Text("["), g}, nil
 }
 
-// itemParts is what an array's item has to satisfy.
-func itemParts(parts []part, place int) (all []part) {
-	for _, p := range parts {
-		if prefix := p.get("prefixItems"); prefix != nil && place < len(prefix.items) {
-			all = append(all, part{jsonValue: prefix.items[place]})
-		} else if items := p.get("items"); items != nil {
-			all = append(all, part{jsonValue: items})
+// toldApart is how many items have places of their own; the first one has no comma before it.
+func (c *compiler) toldApart(f *facts) (int, error) {
+	n := 1
+	for _, p := range f.parts {
+		prefix, _ := tuple(p.jsonValue)
+		n = max(n, len(prefix))
+	}
+	if f.items.max >= 0 {
+		n = min(n, f.items.max)
+	}
+	if n > maxPlaces {
+		return 0, errAt(f.parts[0].jsonValue, "there are more than %d prefixItems", maxPlaces)
+	}
+	return n, nil
+}
+
+// tuple is the schemas of the first items and that of the others, nil if there is none. Until draft 2019-09 they were called items
+// and additionalItems.
+func tuple(s *jsonValue) (prefix []*jsonValue, rest *jsonValue) {
+	items := s.get("items")
+	if items != nil && items.kind == jsonArray {
+		return items.items, s.get("additionalItems")
+	}
+	if first := s.get("prefixItems"); first != nil {
+		prefix = first.items
+	}
+	return prefix, items
+}
+
+// itemParts is what an array's item has to satisfy. matched says for which parts it is known to match contains.
+func (c *compiler) itemParts(parts []part, place int, matched map[int]bool) (all []part) {
+	seen := make([]bool, len(parts))
+	for i, p := range parts {
+		prefix, rest := tuple(p.jsonValue)
+		seen[i] = matched[i]
+		if place < len(prefix) {
+			all, seen[i] = append(all, part{jsonValue: prefix[place]}), true
+		} else if rest != nil {
+			all, seen[i] = append(all, part{jsonValue: rest}), true
 		}
 	}
-	return all
+	return append(all, c.unseen("unevaluatedItems", parts, seen)...)
 }
 
 // comma stands before an item or property: nothing but white space before the first.

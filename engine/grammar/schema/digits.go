@@ -14,6 +14,7 @@ type digitAutomaton struct {
 	factor    int    // in units of 10^-places; 0: none
 	places    int
 	fractions bool // a point is allowed
+	fraction  bool // the number is no integer
 }
 
 // numberState is what has been read.
@@ -21,6 +22,7 @@ type numberState struct {
 	phase    numberPhase
 	negative bool
 	nonzero  bool // a digit other than 0 has been read
+	partial  bool // one behind the point, if that matters
 	low      progress
 	high     progress
 	rest     int // of the digits, as one number, divided by the factor
@@ -124,6 +126,7 @@ func (a *digitAutomaton) step(s numberState, c byte) (next numberState, ok bool)
 		s.phase = inFraction
 	}
 	s.nonzero = s.nonzero || c != '0'
+	s.partial = s.partial || a.fraction && s.phase == inFraction && c != '0'
 	s.low, s.high = s.low.digit(a.low, c), s.high.digit(a.high, c)
 	if a.factor > 0 {
 		s.rest = (10*s.rest + int(c-'0')) % a.factor
@@ -137,7 +140,7 @@ func (a *digitAutomaton) step(s numberState, c byte) (next numberState, ok bool)
 
 // final reports whether a number may end here.
 func (a *digitAutomaton) final(s numberState) bool {
-	if s.phase != afterZero && s.phase != inWhole && s.phase != inFraction || s.negative && !s.nonzero {
+	if s.phase != afterZero && s.phase != inWhole && s.phase != inFraction || s.negative && !s.nonzero || a.fraction && !s.partial {
 		return false
 	}
 	if a.low != nil {

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -22,19 +21,21 @@ type Element struct {
 // JSON. Beside what Parse refuses, so are anyOf, oneOf, enum and numbers of properties for the object as a whole.
 func Elements(schema []byte, o Options, end string) ([]Element, error) {
 	o.Object = true
-	c, parts, err := newCompiler(schema, o)
-	if err != nil {
-		return nil, err
+	var list []Element
+	notes, err := compile(schema, o, func(c *compiler, parts []part) (err error) {
+		if list, err = c.elements(parts, end); err != nil {
+			return err
+		}
+		for i := range list {
+			list[i].Value.Rules = append(slices.Clip(c.rules), syntax.Rule{Name: "root", Body: list[i].Value.Rules[0].Body})
+			list[i].Value.Root = len(c.rules)
+		}
+		return nil
+	})
+	if len(list) > 0 { // the first tells for all
+		list[0].Value.Unenforced = notes
 	}
-	list, err := c.elements(parts, end)
-	if err != nil {
-		return nil, fmt.Errorf("grammar: schema at %w", err)
-	}
-	for i := range list {
-		list[i].Value.Rules = append(slices.Clip(c.rules), syntax.Rule{Name: "root", Body: list[i].Value.Rules[0].Body})
-		list[i].Value.Root = len(c.rules)
-	}
-	return list, nil
+	return list, err
 }
 
 // elements makes the list. The values are single rules as yet, which may call those of c.
@@ -43,9 +44,9 @@ func (c *compiler) elements(parts []part, end string) (list []Element, err error
 		return nil, err
 	}
 	for _, p := range parts {
-		for _, key := range []string{"anyOf", "oneOf", "enum", "const", "minProperties", "maxProperties"} {
+		for _, key := range []string{"anyOf", "oneOf", "if", "enum", "const", "minProperties", "maxProperties", "patternProperties", "propertyNames"} {
 			if v := p.get(key); v != nil {
-				return nil, errAt(v, "%s cannot be enforced for arguments that are written as elements", key)
+				return nil, c.cannot(v, "%s cannot be enforced for arguments that are written as elements", key)
 			}
 		}
 	}
@@ -93,9 +94,9 @@ func (c *compiler) bare(parts []part, end string) (syntax.Expr, error) {
 		return nil, err
 	}
 	for _, p := range parts {
-		for _, key := range []string{"anyOf", "oneOf"} {
+		for _, key := range []string{"anyOf", "oneOf", "if"} {
 			if v := p.get(key); v != nil {
-				return nil, errAt(v, "%s cannot be enforced for a text that is written without quotes", key)
+				return nil, c.cannot(v, "%s cannot be enforced for a text that is written without quotes", key)
 			}
 		}
 	}
@@ -137,7 +138,7 @@ func (c *compiler) bareEnum(f *facts, end string) (syntax.Expr, error) {
 			return nil, err
 		case !ok || v.kind != jsonString:
 		case end != "" && strings.Contains(v.text, end):
-			return nil, errAt(v, "a text with %q in it cannot be written as an element", end)
+			return nil, c.cannot(v, "a text with %q in it cannot be written as an element", end)
 		default:
 			options = append(options, syntax.Text(v.text))
 		}

@@ -50,7 +50,7 @@ func TestElements(t *testing.T) {
 		`{"minProperties": 1}`:                                                       "minProperties cannot",
 		`{"properties": {"a": {"enum": ["</x>"]}}}`:                                  "cannot be written as an element",
 		`{"properties": {"a": {"type": "string", "anyOf": [{"minLength": 1}, {}]}}}`: "#/properties/a/anyOf",
-		`{"properties": {"a": {"type": "string", "not": {}}}}`:                       "not",
+		`{"properties": {"a": {"type": "string", "not": {"format": "date"}}}}`:       "#/properties/a/not",
 	} {
 		if _, err := Elements([]byte(schema), Options{}, "</x>"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", schema, err)

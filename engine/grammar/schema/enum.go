@@ -60,32 +60,12 @@ func (v *jsonValue) canonical() string {
 	return v.text
 }
 
-// admits reports whether a listed value satisfies what else is said. Of arrays and objects only the type is checked, so
-// other constraints of them are refused.
+// admits reports whether a listed value satisfies what else is said.
 func (c *compiler) admits(f *facts, v *jsonValue) (bool, error) {
-	switch v.kind {
-	case jsonNull:
-		return f.types&typeNull != 0, nil
-	case jsonBool:
-		return f.types&typeBoolean != 0, nil
-	case jsonNumber:
-		return f.numbers.admit(v, f.types)
-	case jsonString:
-		if f.types&typeString == 0 {
-			return false, nil
-		}
-		return c.admit(&f.strings, v.text)
-	}
-	own := typeArray
-	if v.kind == jsonObject {
-		own = typeObject
-	}
 	for _, p := range f.parts {
-		for i, key := range p.keys {
-			if keywords[key].types&own != 0 {
-				return false, errAt(p.items[i], "%q cannot be checked for the values that enum or const list at %.300s; leave it out there", key, v.where())
-			}
+		if ok, err := c.valid(p.jsonValue, v); !ok || err != nil {
+			return false, err
 		}
 	}
-	return f.types&own != 0, nil
+	return true, nil
 }

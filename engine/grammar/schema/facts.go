@@ -1,11 +1,10 @@
 package schema
 
-import "strconv"
-
 // facts is the constraints of several schemas combined.
 type facts struct {
 	parts   []part
 	types   jsonTypes
+	unique  bool         // items differ
 	enum    []*jsonValue // nil: any value
 	numbers numberFacts
 	strings stringFacts
@@ -17,13 +16,11 @@ type facts struct {
 type sizes struct{ min, max int }
 
 func (s *sizes) atLeast(v *jsonValue) {
-	n, _ := strconv.Atoi(v.text)
-	s.min = max(s.min, n)
+	s.min = max(s.min, countOf(v))
 }
 
 func (s *sizes) atMost(v *jsonValue) {
-	n, _ := strconv.Atoi(v.text)
-	if s.max < 0 || n < s.max {
+	if n := countOf(v); s.max < 0 || n < s.max {
 		s.max = n
 	}
 }
@@ -51,7 +48,7 @@ func (c *compiler) facts(parts []part) (*facts, error) {
 			}
 			spoken |= keywords[key].types
 			typed = typed || key == "type" || key == "enum" || key == "const"
-			if err := f.add(key, v); err != nil {
+			if err := f.add(p, key, v); err != nil {
 				return nil, err
 			}
 		}
@@ -62,7 +59,7 @@ func (c *compiler) facts(parts []part) (*facts, error) {
 	return f, nil
 }
 
-func (f *facts) add(key string, v *jsonValue) error {
+func (f *facts) add(p part, key string, v *jsonValue) error {
 	switch key {
 	case "type":
 		f.types &= typesOf(v)
@@ -78,22 +75,11 @@ func (f *facts) add(key string, v *jsonValue) error {
 		f.members.atLeast(v)
 	case "maxProperties":
 		f.members.atMost(v)
-	case "minLength":
-		f.strings.length.atLeast(v)
-	case "maxLength":
-		f.strings.length.atMost(v)
-	case "pattern", "format":
-		f.strings.forms = append(f.strings.forms, v)
-	case "minimum":
-		f.numbers.atLeast(v, false)
-	case "exclusiveMinimum":
-		f.numbers.atLeast(v, true)
-	case "maximum":
-		f.numbers.atMost(v, false)
-	case "exclusiveMaximum":
-		f.numbers.atMost(v, true)
-	case "multipleOf":
-		return f.numbers.multiple(v)
+	case "uniqueItems":
+		f.unique = f.unique || !v.isFalse()
+	default:
+		f.strings.add(key, v)
+		return f.numbers.add(p.jsonValue, key, v)
 	}
 	return nil
 }
@@ -111,7 +97,7 @@ func typesOf(v *jsonValue) (types jsonTypes) {
 // only intersects the allowed values with others.
 func (f *facts) only(others []*jsonValue) {
 	if f.enum == nil {
-		f.enum = others
+		f.enum = append([]*jsonValue{}, others...) // an empty list allows nothing
 		return
 	}
 	among := map[string]bool{}

@@ -1,12 +1,6 @@
 package schema
 
-import (
-	"net/url"
-	"strconv"
-	"strings"
-)
-
-// flatten follows the $ref and allOf of parts, to all schemas that have to be satisfied. Those without other
+// flatten follows the $ref, allOf and not of parts, to all schemas that have to be satisfied. Those without other
 // keywords are left out.
 func (c *compiler) flatten(parts []part) ([]part, error) {
 	f := flattening{c: c, seen: map[part]bool{}, open: map[*jsonValue]bool{}}
@@ -47,25 +41,62 @@ func (f *flattening) visit(p part) error {
 	}
 	f.open[p.jsonValue] = true
 	defer delete(f.open, p.jsonValue)
-	if r := p.get("$ref"); r != nil && !p.followed {
+	followed := p.handled&refsFollowed != 0
+	if !followed {
+		if err := f.follow(p); err != nil {
+			return err
+		}
+	}
+	p.handled |= refsFollowed
+	if p.says() {
+		f.out = append(f.out, p)
+	}
+	if followed {
+		return nil
+	}
+	return f.rewrite(p)
+}
+
+// follow visits the schemas that a part refers to.
+func (f *flattening) follow(p part) error {
+	for _, key := range []string{"$ref", "$dynamicRef"} {
+		r := p.get(key)
+		if r == nil {
+			continue
+		}
 		target, err := f.c.resolve(r)
 		if err != nil {
 			return err
 		}
-		if err := f.visit(part{jsonValue: target}); err != nil {
+		if err := f.visit(f.c.child(p, target)); err != nil {
 			return err
 		}
 	}
-	if all := p.get("allOf"); all != nil && !p.followed {
+	if all := p.get("allOf"); all != nil {
 		for _, s := range all.items {
-			if err := f.visit(part{jsonValue: s}); err != nil {
+			if err := f.visit(f.c.child(p, s)); err != nil {
 				return err
 			}
 		}
 	}
-	p.followed = true
-	if p.says() {
-		f.out = append(f.out, p)
+	return nil
+}
+
+// rewrite visits the schemas that say what keywords without rules of their own say.
+func (f *flattening) rewrite(p part) error {
+	if not := p.get("not"); not != nil {
+		n, err := f.c.negate(not)
+		if err != nil {
+			return f.c.cannotAs(not, err)
+		}
+		if err := f.visit(f.c.quiet(p, n)); err != nil {
+			return err
+		}
+	}
+	for _, s := range f.c.meaning(p) {
+		if err := f.visit(f.c.child(p, s)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -75,14 +106,18 @@ func (p part) says() bool {
 	for _, k := range p.keys {
 		switch k {
 		case "anyOf":
-			if !p.anyOf {
+			if p.handled&anyOfChosen == 0 {
 				return true
 			}
 		case "oneOf":
-			if !p.oneOf {
+			if p.handled&oneOfChosen == 0 {
 				return true
 			}
-		case "$ref", "allOf":
+		case "if":
+			if p.handled&ifDecided == 0 {
+				return true
+			}
+		case "$ref", "$dynamicRef", "allOf", "not", "then", "else":
 		default:
 			if !keywords[k].silent {
 				return true
@@ -90,31 +125,4 @@ func (p part) says() bool {
 		}
 	}
 	return false
-}
-
-// resolve returns the schema that a $ref names by a pointer within the document.
-func (c *compiler) resolve(r *jsonValue) (*jsonValue, error) {
-	pointer, ok := strings.CutPrefix(r.text, "#")
-	if !ok || pointer != "" && pointer[0] != '/' {
-		return nil, errAt(r, "the reference %.80q leads out of the schema or to a name; only pointers such as \"#/$defs/node\" are followed", r.text)
-	}
-	pointer, err := url.PathUnescape(pointer)
-	if err != nil {
-		return nil, errAt(r, "the reference %.80q has a broken %% escape", r.text)
-	}
-	v := c.root
-	for i, key := range strings.Split(pointer, "/") {
-		if i == 0 {
-			continue // before the first slash
-		}
-		next := v.get(pointerUnescape.Replace(key))
-		if n, err := strconv.Atoi(key); v.kind == jsonArray && err == nil && n >= 0 && n < len(v.items) {
-			next = v.items[n]
-		}
-		if next == nil {
-			return nil, errAt(r, "the reference %.80q leads nowhere", r.text)
-		}
-		v = next
-	}
-	return v, nil
 }

@@ -26,9 +26,6 @@ var (
 
 	nonZero = syntax.Class{{Lo: '1', Hi: '9'}}
 
-	// jsonInteger is an integer; -0 is left out.
-	jsonInteger = syntax.Alt{syntax.Text("0"), syntax.Seq{syntax.Optional(syntax.Text("-")), nonZero, syntax.Star(syntax.Digits)}}
-
 	// jsonAnyNumber is a number with an exponent of at most two digits: few programs read larger ones.
 	jsonAnyNumber = syntax.Seq{
 		syntax.Optional(syntax.Text("-")), syntax.Alt{syntax.Text("0"), syntax.Seq{nonZero, syntax.Star(syntax.Digits)}},

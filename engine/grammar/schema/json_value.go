@@ -35,6 +35,8 @@ type jsonValue struct {
 	text  string   // of a string, decoded; of a number, as written; true or false
 	keys  []string // of an object, with the items at the same index
 	items []*jsonValue
+	loose bool // of oneOf: taken as anyOf
+	cut   bool // of a schema: something in it was left out
 }
 
 // get returns the member of an object, or nil.

@@ -44,31 +44,54 @@ var keywords = map[string]keyword{
 	"anyOf": {shape: isSchemas},
 	"oneOf": {shape: isSchemas},
 	"allOf": {shape: isSchemas},
+	"not":   {shape: isSchema},
+	"if":    {shape: isSchema},
+	"then":  {shape: isSchema},
+	"else":  {shape: isSchema},
 	"$ref":  {shape: isString},
+
+	"$dynamicRef": {shape: isString},
 
 	"properties":           {types: typeObject, shape: isSchemaMap},
 	"required":             {types: typeObject, shape: isStrings},
 	"additionalProperties": {types: typeObject, shape: isSchema},
+	"patternProperties":    {types: typeObject, shape: isSchemaMap},
+	"propertyNames":        {types: typeObject, shape: isSchema},
 	"minProperties":        {types: typeObject, shape: isCount},
 	"maxProperties":        {types: typeObject, shape: isCount},
+	"dependentRequired":    {types: typeObject, shape: isDependencies},
+	"dependentSchemas":     {types: typeObject, shape: isSchemaMap},
+	"dependencies":         {types: typeObject, shape: isDependencies},
 	"items":                {types: typeArray, shape: isItems},
 	"prefixItems":          {types: typeArray, shape: isSchemas},
+	"additionalItems":      {types: typeArray, shape: isSchema},
+	"contains":             {types: typeArray, shape: isSchema},
+	"minContains":          {types: typeArray, shape: isCount},
+	"maxContains":          {types: typeArray, shape: isCount},
 	"minItems":             {types: typeArray, shape: isCount},
 	"maxItems":             {types: typeArray, shape: isCount},
-	"uniqueItems":          {types: typeArray, shape: isFalseOnly},
+	"uniqueItems":          {types: typeArray, shape: isBool},
 	"minLength":            {types: typeString, shape: isCount},
 	"maxLength":            {types: typeString, shape: isCount},
 	"pattern":              {types: typeString, shape: isString},
 	"format":               {types: typeString, shape: isString},
 	"minimum":              {types: typeNumber | typeInteger, shape: isDecimal},
 	"maximum":              {types: typeNumber | typeInteger, shape: isDecimal},
-	"exclusiveMinimum":     {types: typeNumber | typeInteger, shape: isDecimal},
-	"exclusiveMaximum":     {types: typeNumber | typeInteger, shape: isDecimal},
+	"exclusiveMinimum":     {types: typeNumber | typeInteger, shape: isExclusive},
+	"exclusiveMaximum":     {types: typeNumber | typeInteger, shape: isExclusive},
 	"multipleOf":           {types: typeNumber | typeInteger, shape: isFactor},
+
+	"unevaluatedProperties": {types: typeObject, shape: isSchema},
+	"unevaluatedItems":      {types: typeArray, shape: isSchema},
+
+	fractional:   {types: typeNumber | typeInteger, shape: isAny},
+	otherThan:    {types: typeString, shape: isAny},
+	otherPattern: {types: typeString, shape: isAny},
 
 	"title": silent, "description": silent, "default": silent, "examples": silent, "$comment": silent, "$schema": silent,
 	"$id": silent, "deprecated": silent, "readOnly": silent, "writeOnly": silent, "contentEncoding": silent,
-	"contentMediaType": silent, "$defs": silent, "definitions": silent,
+	"contentMediaType": silent, "contentSchema": silent, "$defs": silent, "definitions": silent, "$anchor": silent,
+	"$dynamicAnchor": silent, "$vocabulary": silent,
 }
 
 var silent = keyword{silent: true, shape: isAny}
@@ -82,12 +105,12 @@ func (c *compiler) check(v *jsonValue) error {
 		return errAt(v, "%s", wrong)
 	}
 	for i, key := range v.keys {
-		if strings.HasPrefix(key, "x-") {
+		if isExtension(key) {
 			continue
 		}
 		k, ok := keywords[key]
-		if !ok {
-			return errAt(v, "the keyword %.80q is not supported", key)
+		if !ok || strings.HasPrefix(key, "\x00") && !v.made() {
+			return c.cannotKeyword(v.items[i], "the keyword %.80q is not supported", key)
 		}
 		if wrong := k.shape(v.items[i]); wrong != "" {
 			return errAt(v.items[i], "%s", wrong)
@@ -96,6 +119,9 @@ func (c *compiler) check(v *jsonValue) error {
 	c.checked[v] = true
 	return nil
 }
+
+// isExtension reports whether a keyword is somebody's own, which says nothing about values.
+func isExtension(key string) bool { return strings.HasPrefix(key, "x-") }
 
 func isAny(*jsonValue) string { return "" }
 
@@ -114,8 +140,8 @@ func isSchema(v *jsonValue) string {
 }
 
 func isItems(v *jsonValue) string {
-	if v.kind == jsonArray {
-		return "a list of schemas is written prefixItems since draft 2020-12"
+	if v.kind == jsonArray { // as prefixItems was written until draft 2019-09
+		return ""
 	}
 	return isSchema(v)
 }
@@ -135,8 +161,8 @@ func isSchemaMap(v *jsonValue) string {
 }
 
 func isEnum(v *jsonValue) string {
-	if v.kind != jsonArray || len(v.items) == 0 {
-		return "it must be a list of at least one value"
+	if v.kind != jsonArray {
+		return "it must be a list of values"
 	}
 	return ""
 }
@@ -153,15 +179,30 @@ func isStrings(v *jsonValue) string {
 	return ""
 }
 
-func isFalseOnly(v *jsonValue) string {
-	if !v.isFalse() {
-		return "that all items differ cannot be enforced; leave it out"
+func isBool(v *jsonValue) string {
+	if v.kind != jsonBool {
+		return "it must be true or false"
+	}
+	return ""
+}
+
+// isDependencies is what depends on properties: names, or a schema.
+func isDependencies(v *jsonValue) string {
+	if v.kind != jsonObject {
+		return "it must be an object"
+	}
+	for _, x := range v.items {
+		if wrong := isStrings(x); wrong != "" && isSchema(x) != "" {
+			return wrong
+		}
 	}
 	return ""
 }
 
 func isCount(v *jsonValue) string {
-	if n, err := strconv.Atoi(v.text); v.kind != jsonNumber || err != nil || n < 0 || n > syntax.MaxTimes {
+	d, ok := parseDecimal(v.text)
+	n, err := strconv.Atoi(d.whole)
+	if v.kind != jsonNumber || !ok || d.negative || d.fraction != "" || err != nil || n > syntax.MaxTimes {
 		return fmt.Sprintf("it must be a whole number from 0 to %d", syntax.MaxTimes)
 	}
 	return ""
@@ -175,6 +216,21 @@ func isDecimal(v *jsonValue) string {
 		return fmt.Sprintf("it must be a number of at most %d digits, written out", maxDigits)
 	}
 	return ""
+}
+
+// countOf is the number that isCount has found right.
+func countOf(v *jsonValue) int {
+	d, _ := parseDecimal(v.text)
+	n, _ := strconv.Atoi(d.whole)
+	return n
+}
+
+// isExclusive is a bound, or until draft 4 whether the one beside it is meant so.
+func isExclusive(v *jsonValue) string {
+	if v.kind == jsonBool {
+		return ""
+	}
+	return isDecimal(v)
 }
 
 func isFactor(v *jsonValue) string {

@@ -12,7 +12,34 @@ type numberFacts struct {
 	low, high *bound
 	factor    *big.Rat // the number is a multiple of it
 	factorAt  *jsonValue
+	fraction  bool // the number is no integer
 }
+
+// add takes a keyword of schema s.
+func (n *numberFacts) add(s *jsonValue, key string, v *jsonValue) error {
+	switch key {
+	case "minimum":
+		n.atLeast(v, isTrue(s.get("exclusiveMinimum")))
+	case "exclusiveMinimum":
+		if v.kind == jsonNumber {
+			n.atLeast(v, true)
+		}
+	case "maximum":
+		n.atMost(v, isTrue(s.get("exclusiveMaximum")))
+	case "exclusiveMaximum":
+		if v.kind == jsonNumber {
+			n.atMost(v, true)
+		}
+	case "multipleOf":
+		return n.multiple(v)
+	case fractional:
+		n.fraction = true
+	}
+	return nil
+}
+
+// isTrue reports whether a keyword is there and true, as exclusiveMinimum is beside minimum until draft 4.
+func isTrue(v *jsonValue) bool { return v != nil && v.kind == jsonBool && v.text == "true" }
 
 // bound is a minimum or maximum.
 type bound struct {
@@ -67,6 +94,8 @@ func (n *numberFacts) admit(v *jsonValue, types jsonTypes) (bool, error) {
 		return false, nil
 	case n.factor != nil && !new(big.Rat).Quo(r, n.factor).IsInt():
 		return false, nil
+	case n.fraction && r.IsInt():
+		return false, nil
 	}
 	return true, nil
 }
@@ -75,15 +104,24 @@ func (n *numberFacts) admit(v *jsonValue, types jsonTypes) (bool, error) {
 func (c *compiler) number(f *facts) (syntax.Expr, error) {
 	n := &f.numbers
 	fractions := f.types&typeNumber != 0
-	if n.low == nil && n.high == nil && n.factor == nil {
+	switch {
+	case n.fraction && !fractions:
+		return syntax.Alt{}, nil
+	case n.low == nil && n.high == nil && n.factor == nil && !n.fraction:
 		if fractions {
 			return c.shared("a number", jsonAnyNumber), nil
 		}
-		return c.shared("an integer", jsonInteger), nil
+		a := digitAutomaton{}
+		a.exact(n)
+		g, _ := a.graph()
+		return c.shared("an integer", g), nil
 	}
-	a := digitAutomaton{low: n.low, high: n.high, fractions: fractions}
+	a := digitAutomaton{low: n.low, high: n.high, fractions: fractions, fraction: n.fraction}
+	if !fractions && n.factor == nil {
+		a.exact(n)
+	}
 	if n.factor != nil && !a.setFactor(n.factor) {
-		return nil, errAt(n.factorAt, "the multiples of %s take more than %d states", n.factor.RatString(), dfa.MaxRuneStates)
+		return nil, c.cannot(n.factorAt, "the multiples of %s take more than %d states", n.factor.RatString(), dfa.MaxRuneStates)
 	}
 	g, ok := a.graph()
 	if !ok {
@@ -91,9 +129,24 @@ func (c *compiler) number(f *facts) (syntax.Expr, error) {
 		if at == nil {
 			at = f.parts[0].jsonValue
 		}
-		return nil, errAt(at, "the bounds of the number take more than %d states", dfa.MaxRuneStates)
+		return nil, c.cannot(at, "the bounds of the number take more than %d states", dfa.MaxRuneStates)
 	}
 	return g, nil
+}
+
+// largestExact is the largest integer up to which all are exact as the numbers of JavaScript and most readers of JSON, 2^53 - 1.
+const largestExact = "9007199254740991"
+
+// exact bounds integers that have no bound on a side so that readers of JSON do not round them. Where the other bound lies beyond,
+// that side stays open.
+func (a *digitAutomaton) exact(n *numberFacts) {
+	least, most := &bound{decimal: decimal{negative: true, whole: largestExact}}, &bound{decimal: decimal{whole: largestExact}}
+	if n.low == nil && (n.high == nil || n.high.rat().Cmp(least.rat()) >= 0) {
+		a.low = least
+	}
+	if n.high == nil && (n.low == nil || n.low.rat().Cmp(most.rat()) <= 0) {
+		a.high = most
+	}
 }
 
 // setFactor takes a factor as a whole number of units of 10^-places; ok is false if it is too large.

@@ -33,11 +33,11 @@ func (c *compiler) object(f *facts) (syntax.Expr, error) {
 		return nil, err
 	}
 	o := objectGraph{c: c, n: len(properties), most: 1, limit: f.members.max}
-	if err := o.bound(f, properties, extra != nil); err != nil {
+	if err := o.bound(f, properties, len(extra) > 0); err != nil {
 		return nil, err
 	}
 	if (o.n+2)*(2*o.most+1) > maxPlaces {
-		return nil, errAt(f.parts[0].jsonValue, "the numbers of properties that may have come take more than %d states", maxPlaces)
+		return nil, c.cannot(f.keyword("maxProperties"), "the numbers of properties that may have come take more than %d states", maxPlaces)
 	}
 	o.Final = make([]bool, o.end()+1)
 	o.Final[o.end()] = true
@@ -56,8 +56,8 @@ func (c *compiler) object(f *facts) (syntax.Expr, error) {
 			}
 		}
 	}
-	if extra != nil {
-		o.place(o.n, o.n, extra)
+	for _, x := range extra {
+		o.place(o.n, o.n, x)
 	}
 	for k := 0; k <= o.most; k++ {
 		if k >= f.members.min || k == o.most {
@@ -107,18 +107,31 @@ func (o *objectGraph) bound(f *facts, properties []property, extra bool) error {
 		}
 	}
 	if f.members.min > required {
-		if extra {
-			return errAt(f.parts[0].jsonValue, "minProperties cannot be enforced where others than the declared properties are allowed: they might have the same name")
+		if extra && f.members.min > required+1 {
+			return o.c.cannot(f.keyword("minProperties"), "minProperties cannot be enforced where others than the declared properties are allowed: they might have the same name")
 		}
-		o.most = min(f.members.min, len(properties)+1)
+		o.most = max(min(f.members.min, len(properties)+1), 1)
 	}
 	if o.limit >= 0 && (extra || o.limit < len(properties)) {
 		o.most = max(o.most, o.limit)
 	} else {
 		o.limit = -1
 	}
+	if extra {
+		o.most = max(o.most, min(f.members.min, required+1))
+	}
 	f.members.min = min(f.members.min, o.most)
 	return nil
+}
+
+// keyword is the value of a keyword that one of the parts has, or of the first part.
+func (f *facts) keyword(key string) *jsonValue {
+	for _, p := range f.parts {
+		if v := p.get(key); v != nil {
+			return v
+		}
+	}
+	return f.parts[0].jsonValue
 }
 
 // properties lists the declared and the required properties, with all schemas of each.
@@ -148,45 +161,66 @@ func (c *compiler) properties(f *facts) ([]property, error) {
 			}
 		}
 	}
+	names, err := c.listedNames(f)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		mention(name)
+	}
 	if err := c.look(len(list) * len(f.parts)); err != nil {
 		return nil, err
 	}
-	for _, p := range f.parts {
-		own := map[string]*jsonValue{}
-		if declared := p.get("properties"); declared != nil {
-			for i, name := range declared.keys {
-				own[name] = declared.items[i]
-			}
+	for i := range list {
+		schemas, _, err := c.propertySchemas(f.parts, list[i].name)
+		if err != nil {
+			return nil, err
 		}
-		additional := p.get("additionalProperties")
-		for i := range list {
-			if s := own[list[i].name]; s != nil {
-				list[i].parts = append(list[i].parts, part{jsonValue: s})
-			} else if additional != nil {
-				list[i].parts = append(list[i].parts, part{jsonValue: additional})
-			}
-		}
+		list[i].parts = schemas
 	}
 	return list, nil
 }
 
-// extra returns the language of a property that is not declared, or nil if there may be none.
-func (c *compiler) extra(f *facts, declared []property) (syntax.Expr, error) {
-	var parts []part
-	said, lists := false, len(declared) > 0
-	for _, p := range f.parts {
-		lists = lists || p.get("properties") != nil // an empty list is one: tools without arguments have it
-		if s := p.get("additionalProperties"); s != nil {
-			said = true
-			parts = append(parts, part{jsonValue: s})
+// propertySchemas is what a property has to satisfy, and whether a keyword speaks of it.
+func (c *compiler) propertySchemas(parts []part, name string) (all []part, said bool, err error) {
+	seen := make([]bool, len(parts)) // by part: its own keywords look at the property
+	for i, p := range parts {
+		own, err := c.ofProperty(p.jsonValue, name)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, s := range own {
+			all = append(all, part{jsonValue: s})
+		}
+		seen[i] = len(own) > 0
+		if names := p.get("propertyNames"); names != nil {
+			ok, err := c.valid(names, &jsonValue{kind: jsonString, text: name, above: names})
+			if err != nil {
+				return nil, false, err
+			}
+			if !ok {
+				all = append(all, part{jsonValue: c.maker(names).boolean(false)})
+			}
 		}
 	}
-	if !said && !c.Open && lists || slices.ContainsFunc(parts, func(p part) bool { return p.isFalse() }) {
-		return nil, nil
+	more := c.unseen("unevaluatedProperties", parts, seen)
+	return append(all, more...), len(more) > 0 || slices.Contains(seen, true), nil
+}
+
+// unseen is the schemas of an unevaluated keyword that hold for a property or item, given which parts look at it.
+func (c *compiler) unseen(key string, parts []part, seen []bool) (all []part) {
+	for i, p := range parts {
+		rest := p.get(key)
+		if rest == nil || seen[i] {
+			continue
+		}
+		looked := false
+		for j, q := range parts {
+			looked = looked || c.within(q, p) && (seen[j] || j != i && q.get(key) != nil)
+		}
+		if !looked {
+			all = append(all, part{jsonValue: rest})
+		}
 	}
-	value, err := c.schema(parts)
-	if err != nil {
-		return nil, err
-	}
-	return syntax.Seq{c.otherName(declared), syntax.Text(":"), c.gap, value}, nil
+	return all
 }

@@ -22,55 +22,69 @@ type Options struct {
 	Open bool
 	// Object leaves out what is not an object, as arguments of tools must be one.
 	Object bool
+	// Relax leaves out keywords that cannot be enforced, which Parse refuses otherwise, and says which in the grammar's Unenforced.
+	Relax bool
 	// Meter counts the work of reading the schema and may end it; nil: nothing does.
 	Meter *syntax.Meter
 }
 
 const maxSpaces = 256
 
-// Parse is the JSON texts that satisfy a schema (draft 2020-12), with these choices:
+// Parse is the JSON texts that satisfy a schema (draft 2020-12, and what earlier drafts put otherwise), with these choices:
 //
 //   - properties come in the order in which they are declared
 //   - strings that have to match a pattern or format are written with the shortest escapes
-//   - numbers with bounds are written without an exponent, others with at most two digits in it
+//   - numbers with bounds are written without an exponent, others with at most two digits in it; integers without a bound stay
+//     where readers of JSON are exact
 //   - a schema without a type is one of the types that its keywords speak of
-//   - oneOf must have options that no value written can satisfy two of, by type, by what they require, or by the values of
-//     a property, which is then always written
+//   - oneOf, not, if and contains need to know what does not satisfy a schema, and are refused where that cannot be told while
+//     writing
 //   - formats are enforced; unknown ones are refused
 //   - annotations are skipped; all other keywords that are not enforced are refused, by name and JSON pointer
 func Parse(schema []byte, o Options) (*syntax.Grammar, error) {
-	c, parts, err := newCompiler(schema, o)
+	g := &syntax.Grammar{}
+	notes, err := compile(schema, o, func(c *compiler, parts []part) error {
+		r, err := c.schema(parts)
+		g.Rules, g.Root = c.rules, int(r)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.schema(parts)
-	if err != nil {
-		return nil, fmt.Errorf("grammar: schema at %w", err)
-	}
-	return &syntax.Grammar{Rules: c.rules, Root: int(r)}, nil
+	g.Unenforced = notes
+	return g, nil
 }
 
-// newCompiler reads a schema, as the parts that have to be satisfied.
-func newCompiler(schema []byte, o Options) (c *compiler, parts []part, err error) {
+// readSchema reads a schema's text.
+func readSchema(schema []byte, o Options) (*jsonValue, error) {
 	if err := syntax.CheckSource("schema", string(schema)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if o.Spaces < 0 || o.Spaces > maxSpaces {
-		return nil, nil, fmt.Errorf("grammar: %d characters of white space; between 0 and %d are possible", o.Spaces, maxSpaces)
+		return nil, fmt.Errorf("grammar: %d characters of white space; between 0 and %d are possible", o.Spaces, maxSpaces)
 	}
 	root, err := readJSON(schema)
 	if err != nil {
-		return nil, nil, fmt.Errorf("grammar: schema: %w", err)
+		return nil, fmt.Errorf("grammar: schema: %w", err)
 	}
+	return root, nil
+}
+
+// newCompiler takes a schema, and returns the parts that have to be satisfied.
+func newCompiler(root *jsonValue, o Options) (c *compiler, parts []part) {
 	c = &compiler{
-		Options:   o,
-		root:      root,
-		index:     map[string]syntax.Ref{},
-		named:     map[string]syntax.Ref{},
-		checked:   map[*jsonValue]bool{},
-		languages: map[string]*language{},
-		ws:        syntax.Seq{},
-		gap:       syntax.Seq{},
+		Options:    o,
+		root:       root,
+		references: newReferences(root),
+		index:      map[string]syntax.Ref{},
+		named:      map[string]syntax.Ref{},
+		checked:    map[*jsonValue]bool{},
+		negated:    map[*jsonValue]*jsonValue{},
+		depending:  map[*jsonValue][]*jsonValue{},
+		languages:  map[string]*language{},
+		lastMade:   firstMade,
+		ws:         syntax.Seq{},
+		gap:        syntax.Seq{},
 	}
 	switch {
 	case o.Spaced:
@@ -81,14 +95,10 @@ func newCompiler(schema []byte, o Options) (c *compiler, parts []part, err error
 	}
 	parts = []part{{jsonValue: root}}
 	if o.Object {
-		only, err := readJSON([]byte(`{"type":"object"}`))
-		if err != nil {
-			return nil, nil, err
-		}
-		only.id = 0 // as no schema of the source has it
-		parts = append(parts, part{jsonValue: only})
+		m := c.maker(root)
+		parts = append(parts, part{jsonValue: m.object(member{"type", m.text("object")})})
 	}
-	return c, parts, nil
+	return c, parts
 }
 
 // Object is any JSON object.
@@ -99,22 +109,39 @@ func Object(o Options) (*syntax.Grammar, error) {
 // compiler turns sets of schemas into rules.
 type compiler struct {
 	Options
-	root      *jsonValue
-	rules     []syntax.Rule
-	index     map[string]syntax.Ref // by the schemas that have to be satisfied together
-	named     map[string]syntax.Ref
-	checked   map[*jsonValue]bool  // schemas whose keywords are known
-	languages map[string]*language // of patterns and formats
-	work      int                  // schemas and properties looked at, again and again
-	ws        syntax.Expr          // behind { and [, before } and ]
-	gap       syntax.Expr          // behind , and :
+	root       *jsonValue
+	references *references
+	rules      []syntax.Rule
+	index      map[string]syntax.Ref // by the schemas that have to be satisfied together
+	named      map[string]syntax.Ref
+	checked    map[*jsonValue]bool         // schemas whose keywords are known
+	negated    map[*jsonValue]*jsonValue   // what schemas do not allow
+	depending  map[*jsonValue][]*jsonValue // what keywords of dependencies mean
+	languages  map[string]*language        // of patterns and formats
+	scopes     []scope
+	lastMade   int         // the id of the last schema made here
+	work       int         // schemas and properties looked at, again and again
+	ws         syntax.Expr // behind { and [, before } and ]
+	gap        syntax.Expr // behind , and :
 }
 
-// part is a schema that has to be satisfied, with what has been handled: its references were followed, an option was chosen.
+// part is a schema that has to be satisfied, with what has been handled of it, and what it counts for unevaluated keywords.
 type part struct {
 	*jsonValue
-	followed, anyOf, oneOf bool
+	handled handled
+	scope   int  // the schemas with unevaluated keywords that apply it to the same value; 0: none
+	quiet   bool // what it looks at does not count for them
 }
+
+// handled is which keywords of a part other parts stand for.
+type handled uint8
+
+const (
+	refsFollowed handled = 1 << iota
+	anyOfChosen
+	oneOfChosen
+	ifDecided
+)
 
 // shared returns a rule for an expression that many schemas have.
 func (c *compiler) shared(name string, body syntax.Expr) syntax.Ref {
@@ -142,16 +169,11 @@ func (c *compiler) schema(parts []part) (syntax.Ref, error) {
 	var key []byte
 	for _, p := range flat {
 		key = binary.AppendUvarint(key, uint64(p.id))
-		switch {
-		case p.anyOf && p.oneOf:
-			key = append(key, 3)
-		case p.anyOf:
-			key = append(key, 1)
-		case p.oneOf:
-			key = append(key, 2)
-		default:
-			key = append(key, 0)
+		quiet := byte(0)
+		if p.quiet {
+			quiet = 1
 		}
+		key = append(binary.AppendUvarint(key, uint64(p.scope)), byte(p.handled), quiet)
 	}
 	if r, ok := c.index[string(key)]; ok {
 		return r, nil
@@ -176,22 +198,23 @@ func (c *compiler) schema(parts []part) (syntax.Ref, error) {
 
 // body returns the language of parts that refer to no others.
 func (c *compiler) body(parts []part) (syntax.Expr, error) {
-	for i, p := range parts {
-		if p.isFalse() {
-			return syntax.Alt{}, nil
-		}
-		if group := p.get("anyOf"); group != nil && !p.anyOf {
-			p.anyOf = true
-			return c.choice(parts, i, p, group, nil)
-		}
-		if group := p.get("oneOf"); group != nil && !p.oneOf {
-			p.oneOf = true
-			always, err := c.apart(group, slices.Concat(parts[:i], []part{p}, parts[i+1:]))
+	if slices.ContainsFunc(parts, func(p part) bool { return p.isFalse() }) {
+		return syntax.Alt{}, nil
+	}
+	choices, err := c.alternatives(parts)
+	if err != nil {
+		return nil, err
+	}
+	if choices != nil {
+		var options syntax.Alt
+		for _, with := range choices {
+			r, err := c.schema(with)
 			if err != nil {
 				return nil, err
 			}
-			return c.choice(parts, i, p, group, always)
+			options = append(options, r)
 		}
+		return options, nil
 	}
 	f, err := c.facts(parts)
 	if err != nil {
@@ -219,24 +242,6 @@ func (c *compiler) body(parts []part) (syntax.Expr, error) {
 			}
 			options = append(options, x)
 		}
-	}
-	return options, nil
-}
-
-// choice takes each option of a group in turn, together with all other parts, and with the schema beside the option.
-func (c *compiler) choice(parts []part, at int, made part, group *jsonValue, beside []*jsonValue) (syntax.Expr, error) {
-	var options syntax.Alt
-	for i, option := range group.items {
-		with := append([]part(nil), parts...)
-		with[at] = made
-		if with = append(with, part{jsonValue: option}); beside != nil && beside[i] != nil {
-			with = append(with, part{jsonValue: beside[i]})
-		}
-		r, err := c.schema(with)
-		if err != nil {
-			return nil, err
-		}
-		options = append(options, r)
 	}
 	return options, nil
 }

@@ -55,7 +55,8 @@ func drawRoot(t *rapid.T) string {
 }
 
 // refusals that random schemas may meet rightly.
-var rightRefusals = []string{"no text at all", "cannot be checked", "minProperties cannot be enforced"}
+var rightRefusals = []string{"no text at all", "cannot be checked", "minProperties cannot be enforced", "does not hold cannot be enforced",
+	"that all items differ cannot be enforced", "a value may satisfy this", "the names take more than", "combine in too many ways"}
 
 func compileDrawn(t *rapid.T, schema string, o Options) *automaton.Automaton {
 	g, err := Parse([]byte(schema), o)
@@ -170,6 +171,9 @@ func TestSchemaWalks(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		schema := drawRoot(t)
+		if rapid.Bool().Draw(t, "applied") {
+			schema = drawApplied(t)
+		}
 		o := Options{Open: rapid.Bool().Draw(t, "open"), Spaces: rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "spaces"), Spaced: rapid.Bool().Draw(t, "spaced")}
 		a := compileDrawn(t, schema, o)
 		if a == nil {

@@ -8,8 +8,26 @@ import (
 
 // stringFacts is the constraints of a string.
 type stringFacts struct {
-	length sizes        // in code points
-	forms  []*jsonValue // the patterns and formats
+	length sizes  // in code points
+	forms  []form // the patterns, formats and texts that are left out
+}
+
+// form is a keyword that says how a string looks.
+type form struct {
+	key   string
+	value *jsonValue
+}
+
+// add takes a keyword.
+func (s *stringFacts) add(key string, v *jsonValue) {
+	switch key {
+	case "minLength":
+		s.length.atLeast(v)
+	case "maxLength":
+		s.length.atMost(v)
+	case "pattern", "format", otherPattern, otherThan:
+		s.forms = append(s.forms, form{key, v})
+	}
 }
 
 // string is the language of the strings that satisfy f.
@@ -37,7 +55,7 @@ func (c *compiler) anyString() syntax.Expr {
 // inside is the strings that patterns, formats and the bounds of the length allow.
 func (c *compiler) inside(s *stringFacts) (syntax.Expr, error) {
 	if len(s.forms) == 1 {
-		l, err := c.language(s.forms[0])
+		l, err := c.language(s.forms[0].value, s.forms[0].key, s.forms[0].value.text)
 		if err != nil {
 			return nil, err
 		}

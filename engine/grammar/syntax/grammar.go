@@ -6,6 +6,8 @@ import "slices"
 type Grammar struct {
 	Rules []Rule
 	Root  int
+	// Unenforced is what the source says and the rules do not, by its place: it is left to the writer.
+	Unenforced []string
 }
 
 // Rule is a named language. If Times is set, the rule repeats the rule that Times.Body names, and its state is a counter.
@@ -33,6 +35,7 @@ func Join(parts []*Grammar, root func([]Expr) Expr) *Grammar {
 		for _, r := range p.Rules {
 			g.Rules = append(g.Rules, r.shifted(base))
 		}
+		g.Unenforced = append(g.Unenforced, p.Unenforced...)
 		refs = append(refs, Ref(p.Root)+base)
 	}
 	g.Root = len(g.Rules)
