@@ -3,8 +3,6 @@ package quantize
 import (
 	"context"
 	"math"
-
-	"github.com/ridge-llm/ridge/internal/quantize/dense"
 )
 
 // awqSteps is how many exponents are tried.
@@ -148,55 +146,6 @@ func (q *job) lossOfScales(ws [][]float32, scale []float32, s *stats) float64 {
 			d[i] -= v
 		}
 		sum += s.loss(q.engine, d)
-	}
-	return sum
-}
-
-// clipped rounds to nearest with the range of each group chosen for the least error over the inputs, those of the group's own columns together.
-func clipped(g Grid, w []float32, rows, cols int, s *stats) *Matrix {
-	m := newMatrix(g, rows, cols)
-	group := g.group(cols)
-	if group > maxClipGroup {
-		return nearest(g, w, rows, cols, true, s.diagonal())
-	}
-	dense.Each(rows, 1, func(from, to int) {
-		d := make([]float32, group)
-		for k := 0; k < cols; k += group {
-			for r := from; r < to; r++ {
-				x := w[r*cols+k:][:group]
-				best, least := step{}, math.Inf(1)
-				for _, clip := range clips {
-					st := g.fit(x, clip)
-					for i, v := range x {
-						d[i] = st.value(g.code(st, v)) - v
-					}
-					if loss := quadratic(d, s.hessian[k*cols+k:], cols); loss < least {
-						best, least = st, loss
-					}
-				}
-				m.steps[r*m.groups()+k/group] = best
-				for i, v := range x {
-					m.codes[r*cols+k+i] = g.code(best, v)
-				}
-			}
-		}
-	})
-	return m
-}
-
-// maxClipGroup is the widest group whose columns' products are looked at.
-const maxClipGroup = 256
-
-// quadratic is d·h·dᵀ for rows of h that are ld apart.
-func quadratic(d, h []float32, ld int) float64 {
-	sum := 0.0
-	for i, a := range d {
-		row := h[i*ld:][:len(d)]
-		inner := float32(0)
-		for j, b := range d {
-			inner += row[j] * b
-		}
-		sum += float64(inner) * float64(a)
 	}
 	return sum
 }

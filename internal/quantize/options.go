@@ -78,6 +78,9 @@ func (o *Options) check() error {
 	if o.Method == SmoothQuant {
 		o.Grid = Grid{Bits: 8, Symmetric: true}
 	}
+	if o.Method == AWQ {
+		o.Grid.Symmetric = false
+	}
 	if o.Prunes() && o.Grid.Bits == 0 {
 		o.Grid = Grid{}
 		return o.checkSparse()

@@ -276,7 +276,7 @@ func (q *job) tensor(b *block, t *layerTensor, s *stats) error {
 	case AutoRound:
 		m, err = q.o.autoRound(q.engine, w, t.Rows, t.Cols, s)
 	case AWQ:
-		m = clipped(q.o.Grid, w, t.Rows, t.Cols, s)
+		m = clipped(q.engine, q.o.Grid, w, t.Rows, t.Cols, s)
 	}
 	if err != nil {
 		return fmt.Errorf("quantize: tensor %s: %w", t.name, err)
