@@ -12,6 +12,8 @@ type block struct {
 	layer   int
 	in, out []*graph.Value // what crosses its borders
 	inputs  []input        // in the order of the graph
+
+	mixtures []mixture // of experts, whose matrices are rounded behind the others
 }
 
 // input is a value and the linear layers that read it.

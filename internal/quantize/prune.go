@@ -7,16 +7,15 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/internal/quantize/dense"
-	"github.com/ridge-llm/ridge/quant"
 )
 
 // prune makes half of a tensor's numbers zero: those of least magnitude; those of least magnitude times that of their inputs (Wanda, Sun et al.,
 // arXiv:2306.11695), row by row; or those whose loss costs least when the others make up for it (SparseGPT, Frantar and Alistarh,
 // arXiv:2301.00774). With a grid the others are rounded to it: to nearest, with ranges searched, or of SparseGPT column by column as they make up
 // for what is lost.
-func (q *job) prune(b *block, t *layerTensor, w []float32, s *stats) error {
+func (q *job) prune(b *block, t *layerTensor, w []float32, s *stats) (made, error) {
 	if q.o.Of4 != 0 && t.Cols%4 != 0 {
-		return fmt.Errorf("quantize: tensor %s has rows of %d numbers, which do not divide into fours", t.name, t.Cols)
+		return made{}, fmt.Errorf("quantize: tensor %s has rows of %d numbers, which do not divide into fours", t.name, t.Cols)
 	}
 	plain := smallest(w, t.Rows, t.Cols, nil, q.o.Of4)
 	x := plain
@@ -31,25 +30,21 @@ func (q *job) prune(b *block, t *layerTensor, w []float32, s *stats) error {
 	case SparseGPT:
 		var err error
 		if x, m, err = q.o.sparseGPT(q.engine, w, t.Rows, t.Cols, s); err != nil {
-			return fmt.Errorf("quantize: tensor %s: %w", t.name, err)
+			return made{}, fmt.Errorf("quantize: tensor %s: %w", t.name, err)
 		}
 	}
 	e := LayerError{Tensor: t.name, Before: q.errorOfNumbers(slices.Clone(plain), w, s)}
 	if !q.o.usesGrid() {
-		kept := quant.FromFloats(x, t.Rows, t.Cols)
-		e.After = q.errorOfNumbers(x, w, s)
+		e.After = q.errorOfNumbers(slices.Clone(x), w, s)
 		q.report(b, e)
-		q.keepFolded(t.name, kept)
-		return nil
+		return made{nil, x, t.Rows, t.Cols}, nil
 	}
 	if m == nil {
 		m = nearest(q.o.Grid, x, t.Rows, t.Cols, true, s.diagonal())
 	}
 	e.After = q.errorOf(m, w, s)
 	q.report(b, e)
-	q.done[t.name] = m
-	q.dir.Replace(t.name, quant.FromFloats(m.numbers(), t.Rows, t.Cols))
-	return nil
+	return made{m, m.numbers(), t.Rows, t.Cols}, nil
 }
 
 // smallest is w without half of its numbers: of each row's four, or of each row those of least magnitude times weights; without weights and

@@ -29,6 +29,7 @@ type job struct {
 	keptLayers int
 	keptFloats map[string]bool // of them, those that are in the state
 	layers     []LayerError
+	notes      []string           // for the user
 	nearest    map[string]float64 // by tensors: the error of rounding to nearest, where scales change it
 	rounded    map[string]bool    // tensors that are or will be on a grid
 	rotation   *rotation          // nil: none
@@ -188,6 +189,11 @@ func (q *job) block(ctx context.Context, b *block) error {
 			}
 		}
 	}
+	for i := range b.mixtures {
+		if err := q.mixture(ctx, b, &b.mixtures[i]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -219,6 +225,13 @@ func (q *job) resume(i int) (bool, error) {
 // keep writes what a block has made, unless it has been taken over, and drops its floats. Codes are windows into the file from then on.
 func (q *job) keep(i int, made bool) error {
 	var k kept
+	for _, m := range q.blocks[i].mixtures {
+		for _, name := range m.tensors() {
+			if _, ok := q.done[name]; ok {
+				k.Matrices = append(k.Matrices, name)
+			}
+		}
+	}
 	for _, in := range q.blocks[i].inputs {
 		tensors, err := q.tensorsOf(&in)
 		if err != nil {
@@ -259,17 +272,47 @@ func (q *job) keep(i int, made bool) error {
 	return nil
 }
 
+// made is a matrix that a method has made.
+type made struct {
+	m          *Matrix   // nil: it is floats
+	floats     []float32 // [rows, cols], of m if that is not nil
+	rows, cols int
+}
+
+// tensor is its numbers.
+func (r *made) tensor() quant.Tensor { return quant.FromFloats(r.floats, r.rows, r.cols) }
+
 // tensor quantises a tensor.
 func (q *job) tensor(b *block, t *layerTensor, s *stats) error {
 	w, err := t.floats()
 	if err != nil {
 		return err
 	}
+	r, err := q.round(b, t, w, s)
+	if err == nil {
+		q.put(t.name, r)
+	}
+	return err
+}
+
+// put puts a matrix in the place of the file's.
+func (q *job) put(name string, r made) {
+	if r.m == nil {
+		q.keepFolded(name, r.tensor())
+		return
+	}
+	q.done[name] = r.m
+	q.dir.Replace(name, r.tensor())
+}
+
+// round makes a matrix of a tensor's numbers w by the method.
+func (q *job) round(b *block, t *layerTensor, w []float32, s *stats) (made, error) {
 	if q.o.Prunes() {
 		return q.prune(b, t, w, s)
 	}
 	plain := nearest(q.o.Grid, w, t.Rows, t.Cols, false, nil)
 	m := plain
+	var err error
 	switch q.o.Method {
 	case MethodGPTQ:
 		m, err = q.o.GPTQ.quantise(q.engine, q.o.Grid, w, t.Rows, t.Cols, s)
@@ -279,16 +322,14 @@ func (q *job) tensor(b *block, t *layerTensor, s *stats) error {
 		m = clipped(q.engine, q.o.Grid, w, t.Rows, t.Cols, s)
 	}
 	if err != nil {
-		return fmt.Errorf("quantize: tensor %s: %w", t.name, err)
+		return made{}, fmt.Errorf("quantize: tensor %s: %w", t.name, err)
 	}
 	e := LayerError{Tensor: t.name, Before: q.errorOf(plain, w, s), After: q.errorOf(m, w, s)}
 	if before, ok := q.nearest[t.name]; ok {
 		e.Before = before
 	}
 	q.report(b, e)
-	q.done[t.name] = m
-	q.dir.Replace(t.name, quant.FromFloats(m.numbers(), t.Rows, t.Cols))
-	return nil
+	return made{m, m.numbers(), t.Rows, t.Cols}, nil
 }
 
 // report notes what a tensor's error is.

@@ -26,12 +26,19 @@ import (
 const width, ffn, layers = 64, 96, 2
 
 // small is a model with random weights of correlated columns: a Llama of 2 layers.
-func small(t *testing.T) string {
+func small(t *testing.T) string { return smallOf(t, 0) }
+
+// smallOf is small, or with experts in place of its feed-forward blocks a Mixtral.
+func smallOf(t *testing.T, experts int) string {
 	t.Helper()
 	dir := t.TempDir()
-	config := fmt.Sprintf(`{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": %d, "intermediate_size": %d, "num_hidden_layers": %d,
+	kind := `"architectures": ["LlamaForCausalLM"], "model_type": "llama"`
+	if experts > 0 {
+		kind = fmt.Sprintf(`"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_local_experts": %d, "num_experts_per_tok": 2`, experts)
+	}
+	config := fmt.Sprintf(`{%s, "hidden_size": %d, "intermediate_size": %d, "num_hidden_layers": %d,
 "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 96, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000,
-"hidden_act": "silu", "tie_word_embeddings": true, "torch_dtype": "float32"}`, width, ffn, layers)
+"hidden_act": "silu", "tie_word_embeddings": true, "torch_dtype": "float32"}`, kind, width, ffn, layers)
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +69,18 @@ func small(t *testing.T) string {
 		add(l+"self_attn.k_proj.weight", width/2, width)
 		add(l+"self_attn.v_proj.weight", width/2, width)
 		add(l+"self_attn.o_proj.weight", width, width)
+		if experts > 0 {
+			add(l+"block_sparse_moe.gate.weight", experts, width)
+		}
+		for e := range experts {
+			x := fmt.Sprintf("%sblock_sparse_moe.experts.%d.", l, e)
+			add(x+"w1.weight", ffn, width)
+			add(x+"w3.weight", ffn, width)
+			add(x+"w2.weight", width, ffn)
+		}
+		if experts > 0 {
+			continue
+		}
 		add(l+"mlp.gate_proj.weight", ffn, width)
 		add(l+"mlp.up_proj.weight", ffn, width)
 		add(l+"mlp.down_proj.weight", width, ffn)
@@ -142,6 +161,14 @@ func TestMethods(t *testing.T) {
 		}
 		if loss := q.errorOf(m, w, s); loss > 0.8*plain {
 			t.Errorf("%+v, autoround: the error is %g, and %g to nearest", g, loss, plain)
+		}
+		// Ranges chosen row by row are better than those chosen number by number, where there is something to choose.
+		if g.Bits == 8 {
+			continue
+		}
+		alone := q.errorOf(nearest(g, w, rows, cols, true, s.diagonal()), w, s)
+		if loss := q.errorOf(clipped(e, g, w, rows, cols, s), w, s); loss > 0.95*alone {
+			t.Errorf("%+v, ranges by rows: the error is %g, and %g by numbers", g, loss, alone)
 		}
 	}
 }

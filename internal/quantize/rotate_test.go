@@ -49,12 +49,8 @@ func rotatedLogits(t *testing.T, dir *modeldir.Dir, tolerance float64) {
 	dropQuantisation(t, folder)
 	for _, path := range []string{folder, file} {
 		got := firstLogits(t, open(t, path))
-		size, off := 0.0, 0.0
-		for i, v := range want {
-			size, off = max(size, math.Abs(float64(v))), max(off, math.Abs(float64(got[i]-v)))
-		}
-		if off > tolerance*size || len(got) != len(want) {
-			t.Errorf("%s: logits of up to %g are off by %g", path, size, off)
+		if off := relative(got, want); !(off <= tolerance) {
+			t.Errorf("%s: logits are off by %g of the largest", path, off)
 		}
 	}
 }

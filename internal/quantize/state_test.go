@@ -19,12 +19,20 @@ import (
 
 // TestResume: a run that is ended goes on, to the same bytes; with other settings it is refused, and what is half written is no model.
 func TestResume(t *testing.T) {
+	t.Run("small", func(t *testing.T) { resumed(t, small(t)) })
+	t.Run("experts", func(t *testing.T) { resumed(t, smallOf(t, 3)) })
+}
+
+// resumed ends a run on a model and goes on with it.
+func resumed(t *testing.T, model string) {
 	o := Options{Method: MethodGPTQ, Grid: Grid{4, 32, true}, Rotate: true}
 	whole := filepath.Join(t.TempDir(), "whole")
-	quantised(t, whole, o)
-	out := filepath.Join(t.TempDir(), "out")
-	model := small(t)
 	dir := open(t, model)
+	if _, err := Run(t.Context(), dir, someTokens(dir, 5, 24), whole, o); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	dir = open(t, model)
 	ctx, stop := context.WithCancel(t.Context())
 	first := o
 	first.Progress = func(p Progress) {

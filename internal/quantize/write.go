@@ -63,11 +63,13 @@ func Run(ctx context.Context, dir *modeldir.Dir, seqs [][]int32, out string, o O
 	if err := q.run(ctx); err != nil {
 		return nil, err
 	}
-	r := &Result{Layers: q.layers, Resumed: q.resumed}
+	r := &Result{Layers: q.layers, Resumed: q.resumed, Notes: q.notes}
 	if isGGUF(out) {
-		if r.Notes, err = q.writeGGUF(ctx, out); err != nil {
+		notes, err := q.writeGGUF(ctx, out)
+		if err != nil {
 			return nil, err
 		}
+		r.Notes = append(r.Notes, notes...)
 	} else if err := q.writeCheckpoint(ctx, out); err != nil {
 		return nil, err
 	}
@@ -153,6 +155,14 @@ func (q *job) checkTensors() error {
 					return fmt.Errorf("quantize: tensor %s is read by linear layers of two inputs, %s and %s; it can be rounded for one alone", t.name, first.value.Name, in.value.Name)
 				}
 				seen[t.name], q.rounded[t.name] = in, true
+			}
+		}
+	}
+	q.findMixtures()
+	for _, b := range q.blocks {
+		for _, m := range b.mixtures {
+			for _, name := range m.tensors() {
+				q.rounded[name] = true
 			}
 		}
 	}
