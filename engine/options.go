@@ -43,6 +43,8 @@ type Options struct {
 	// Intact says whether the model is still what it was, with an error if not: an answer is given only after it was asked, behind the
 	// step that computed it, and an error stops the engine. nil: it always is.
 	Intact func() error
+	// CacheEvents is called with every change of what is cached, by the engine's goroutine; nil: nobody is told.
+	CacheEvents func(kv.Event)
 	// Clock tells the time; nil: time.Now. A simulation has a clock of its own.
 	Clock func() time.Time
 }

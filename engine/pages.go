@@ -44,6 +44,9 @@ func newPages(prog compile.Runner, o Options) (pages, error) {
 	if p.Manager, p.main, err = newManager(prog.Groups(), prog.Limits(), StatePages(prog), index); err != nil {
 		return pages{}, err
 	}
+	if o.CacheEvents != nil {
+		p.Watch(o.CacheEvents)
+	}
 	p.host, err = newHost(prog.Groups(), prog.Limits())
 	return p, err
 }

@@ -60,6 +60,7 @@ type Manager struct {
 	index     Index
 	found     []int32 // nodes of the beginning that is being looked for
 	stats     Stats
+	watch     func(Event) // nil: nobody does
 }
 
 // Stats counts what has happened since New.
@@ -175,6 +176,7 @@ func (m *Manager) PagesFor(tokens int) int { return (tokens + m.pageSize - 1) / 
 
 // Flush empties the index of all pages that no sequence holds: they are free then, and what they held is forgotten.
 func (m *Manager) Flush() {
+	defer m.flushed(m.watch)()
 	for m.nodes.idle > 0 {
 		m.evictNode()
 	}

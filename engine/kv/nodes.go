@@ -4,11 +4,12 @@ package kv
 // hold their keys and values, each group knows. In a group that keeps all tokens every node of the index has a page, and
 // a sequence that holds the node holds the page; in one with a window a node may have lost its page.
 type nodes struct {
-	holders []int32 // per node: how many sequences begin with it and those before it
-	indexed []bool  // per node: the index has it
-	depth   []int32 // per node of the index: how many a text has up to it, itself included
-	free    []int32 // nodes that the index has not
-	idle    int     // nodes of the index without holders
+	holders []int32  // per node: how many sequences begin with it and those before it
+	indexed []bool   // per node: the index has it
+	depth   []int32  // per node of the index: how many a text has up to it, itself included
+	hash    []uint64 // per node of the index, if it is watched: see Event
+	free    []int32  // nodes that the index has not
+	idle    int      // nodes of the index without holders
 }
 
 func newNodes(n int) nodes {
@@ -38,6 +39,9 @@ func (m *Manager) insert(before int32, salt uint64, tokens []int32) int32 {
 	x.indexed[node], x.holders[node], x.depth[node] = true, 1, 1
 	if before != none {
 		x.depth[node] += x.depth[before]
+	}
+	if m.watch != nil {
+		m.stored(node, before, salt, tokens)
 	}
 	return node
 }
@@ -69,6 +73,9 @@ func (m *Manager) evict(node int32) {
 		m.forget(node)
 	}
 	m.index.Evict(node)
+	if m.watch != nil {
+		m.watch(Event{Kind: Removed, Hash: m.nodes.hash[node]})
+	}
 	m.nodes.indexed[node] = false
 	m.nodes.idle--
 	m.nodes.free = append(m.nodes.free, node)
