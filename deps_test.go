@@ -108,6 +108,8 @@ var policy = []struct {
 	{"route/prefix", nil, "hashes of beginnings of prompts"},
 	{"route/prompt", []string{"route/prefix"}, "bodies of requests; it knows no models"},
 	{"route/policy", nil, "numbers only: the router and the simulation ask the same code"},
+	{"route/zmtp", nil, "messages over ZeroMQ's protocol, whatever is in them"},
+	{"route/kvevents", []string{"route/zmtp"}, "what a server has cached, as messages; it knows no engine"},
 	{"route/upstream", nil, "HTTP to one server"},
 	{"route", []string{"route/...", "server/access", "server/api"}, "any servers, over HTTP alone"},
 	{"cmd/ridge/...", []string{"..."}, "nothing imports it"},

@@ -44,6 +44,8 @@ type Options struct {
 	// WaitingServedRatio lets requests wait, for a while, until there are so many times as many as are running: answers are
 	// interrupted less often. 0: never.
 	WaitingServedRatio float64
+	// CacheEvents is called with every change of what is cached of prompts, in order; the engine waits for it. nil: nobody is told.
+	CacheEvents func(CacheEvent)
 	// Record is written all that the engine decides and on what grounds, for ridge replay: a line of JSON for each event, prompts and answers
 	// included. The engine waits for it. Close completes it. nil: nothing is recorded.
 	Record io.Writer
@@ -177,6 +179,7 @@ func (o Options) engine() engine.Options {
 		AgingBound: o.AgingBound, WaitingServedRatio: o.WaitingServedRatio,
 	}
 	e.TargetITL, e.ITLRatio = o.itl()
+	e.CacheEvents = cacheEvents(o.CacheEvents)
 	return e
 }
 

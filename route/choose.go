@@ -69,7 +69,7 @@ func (rt *Router) choose(e *errand) (bool, error) {
 	}
 	depth := rt.depth[:]
 	tree.Held(chain, depth)
-	able, usual := false, rt.usual()
+	able, usual, now := false, rt.usual(), rt.options.Now()
 	rt.views, rt.names, rt.able = rt.views[:0], rt.names[:0], rt.able[:0]
 	for _, r := range rt.replicas {
 		if r.status != ready || !r.serves(e.ask.Model) && rt.served(e.ask.Model) || slices.Contains(e.tried, r) {
@@ -80,7 +80,7 @@ func (rt *Router) choose(e *errand) (bool, error) {
 			continue
 		}
 		held := min(depth[r.place]*e.ask.Units, e.ask.Tokens)
-		rt.views, rt.names, rt.able = append(rt.views, r.view(held, tree.Keys(r.place), usual)), append(rt.names, r.name), append(rt.able, r)
+		rt.views, rt.names, rt.able = append(rt.views, r.view(held, tree.Keys(r.place), usual, now)), append(rt.names, r.name), append(rt.able, r)
 	}
 	switch {
 	case !able:

@@ -94,6 +94,11 @@ func (rt *Router) look(ctx context.Context, r *replica, list bool) error {
 		rt.block = f.block
 	}
 	rt.texts.SetRoom(r.place, r.room())
+	rt.blocks.SetRoom(r.place, r.roomBlocks())
+	if r.endpoint != "" && !r.following && r.models != nil {
+		r.following = true
+		rt.checks.Go(func() { rt.follow(r.ctx, r) })
+	}
 	rt.mu.Unlock()
 	rt.setStatus(r, ready, "", false)
 	return nil

@@ -41,10 +41,7 @@ func (rt *Router) toOne(w http.ResponseWriter, r *http.Request, c *call) {
 		return
 	}
 	e := &errand{ask: &m.ask}
-	rt.mu.Lock()
-	block := rt.block
-	rt.mu.Unlock()
-	m.ask.Read(m.body, c.client.Salt(), block)
+	m.ask.Read(m.body, rt.rules(c))
 	if !asksForText(r) {
 		m.ask.Chain, m.ask.Tokens = m.ask.Chain[:0], 0
 	}
@@ -60,6 +57,17 @@ func (rt *Router) toOne(w http.ResponseWriter, r *http.Request, c *call) {
 		}
 	}
 	rt.send(w, r, c, e, rt.request(r, c, m.body), &m.out)
+}
+
+// rules are what bodies of a client's are read by.
+func (rt *Router) rules(c *call) prompt.Rules {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rules := prompt.Rules{Tenant: c.client.Salt(), Block: rt.block}
+	if len(rt.replicas) > 0 && len(rt.replicas[0].models) > 0 {
+		rules.Base = rt.replicas[0].models[0]
+	}
+	return rules
 }
 
 // asksForText reports whether a request is for an answer whose prompt a replica keeps.

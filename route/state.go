@@ -19,8 +19,9 @@ type state struct {
 }
 
 type savedReplica struct {
-	URL   string       `json:"url"`
-	Texts []prefix.Key `json:"texts"` // those used longest ago first
+	URL      string       `json:"url"`
+	Endpoint string       `json:"kv_events,omitempty"`
+	Texts    []prefix.Key `json:"texts"` // those used longest ago first
 }
 
 const stateVersion = 1
@@ -31,7 +32,7 @@ func (rt *Router) save() error {
 	s := state{Version: stateVersion, Rate: float64(rt.rate)}
 	for _, r := range rt.replicas {
 		if !r.removed {
-			s.Replicas = append(s.Replicas, savedReplica{URL: r.url, Texts: rt.texts.All(r.place)})
+			s.Replicas = append(s.Replicas, savedReplica{URL: r.url, Endpoint: r.endpoint, Texts: rt.texts.All(r.place)})
 		}
 	}
 	rt.mu.Unlock()
@@ -69,7 +70,11 @@ func (rt *Router) restore() error {
 	}
 	rt.rate = average(max(s.Rate, 0)) // nobody else has the router yet
 	for _, old := range s.Replicas {
-		if err := rt.Add(old.URL); err != nil {
+		named := old.URL
+		if old.Endpoint != "" {
+			named += "," + old.Endpoint
+		}
+		if err := rt.Add(named); err != nil {
 			rt.log.Debug("a replica of the state", "error", err) // it is there: it was named to this router too
 		}
 		rt.mu.Lock()

@@ -11,10 +11,11 @@ import (
 	"github.com/ridge-llm/ridge/server/api"
 )
 
-// Add adds a replica. It gets requests once a check has found it.
-func (rt *Router) Add(url string) error {
+// Add adds a replica, by its URL and perhaps, after a comma, the endpoint of its cache events. It gets requests once a check has found it.
+func (rt *Router) Add(named string) error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
+	url, _, _ := strings.Cut(named, ",")
 	url = strings.TrimRight(url, "/")
 	if i := slices.IndexFunc(rt.replicas, func(r *replica) bool { return r.url == url }); i >= 0 {
 		if !rt.replicas[i].removed {
@@ -29,15 +30,14 @@ func (rt *Router) Add(url string) error {
 	if place >= prefix.MaxReplicas {
 		return fmt.Errorf("route: there are %d replicas, the most that a router can have; put a second router beside this one", prefix.MaxReplicas)
 	}
-	r, err := newReplica(url, place)
+	r, err := newReplica(named, place)
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(rt.ctx)
-	r.stop = stop
+	r.ctx, r.stop = context.WithCancel(rt.ctx)
 	rt.texts.SetRoom(place, r.room())
 	rt.replicas = append(rt.replicas, r)
-	rt.checks.Go(func() { rt.check(ctx, r) })
+	rt.checks.Go(func() { rt.check(r.ctx, r) })
 	return nil
 }
 
@@ -93,7 +93,7 @@ func (rt *Router) list() []worker {
 	defer rt.mu.Unlock()
 	all := make([]worker, 0, len(rt.replicas))
 	for _, r := range rt.replicas {
-		v := r.view(0, 0, rt.usual())
+		v := r.view(0, 0, rt.usual(), rt.options.Now())
 		all = append(all, worker{URL: r.url, Status: r.status.String(), Why: r.why, Models: r.models, Active: r.active, Pending: r.pending, Queue: v.Queue, Token: v.Token, Usage: r.figures.usage,
 			Units: rt.texts.Keys(r.place), Blocks: rt.blocks.Keys(r.place), Events: r.events, Sent: r.sent.Load(), Failed: r.failed.Load(), Reported: !r.figures.at.IsZero()})
 	}

@@ -38,7 +38,8 @@ func routeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "route REPLICA...",
 		Short: "Put one address before many servers",
-		Long: `Route passes requests on to replicas: servers of Ridge's, vLLM's or others with their APIs, each named by its address. Answers are streamed as they come; a
+		Long: `Route passes requests on to replicas: servers of Ridge's, vLLM's or others with their APIs, each named by its address and perhaps, after a comma, the endpoint
+of its cache events (ridge serve --kv-events-config). Answers are streamed as they come; a
 client that leaves ends its request at the replica.
 
 With --policy cache_aware a request goes where its first token would come soonest: what waits at a replica, as it reports or as is priced from
@@ -49,6 +50,7 @@ A request whose replica fails before it has begun to answer is sent to another; 
 tells of the replicas, POST /add_worker?url=URL and /remove_worker?url=URL change them: a replica that is removed ends what it has. docs/routing.md says more.`,
 		Example: `  ridge route http://10.0.0.1:8000 http://10.0.0.2:8000 --listen 0.0.0.0:8080 --api-key-file keys.txt
   ridge route http://127.0.0.1:8001 http://127.0.0.1:8002 --policy round_robin --max-inflight 64
+  ridge route http://10.0.0.1:8000,tcp://10.0.0.1:5557 http://10.0.0.2:8000,tcp://10.0.0.2:5557
   curl http://127.0.0.1:8080/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hello"}]}'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.router.Replicas = args

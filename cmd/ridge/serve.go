@@ -24,12 +24,13 @@ type serveFlags struct {
 	cascade cascadeFlags
 	address string
 	accessFlags
-	quota   store.Quota
-	logJSON bool
-	record  string
-	of      string // the key whose requests the recording shows
-	dataDir string
-	server  server.Options
+	quota    store.Quota
+	logJSON  bool
+	record   string
+	kvEvents string // configuration in JSON
+	of       string // the key whose requests the recording shows
+	dataDir  string
+	server   server.Options
 }
 
 func serveCommand() *cobra.Command {
@@ -81,6 +82,7 @@ several models are: each answers what it is sure enough of and passes the rest o
 	fl.StringArrayVar(&f.server.Origins, "cors", nil, "origin of web pages that may call from a browser, or *; can be given several times")
 	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token), mean or cls (the first token); default: what the model's files say, or else last, of an encoder mean")
 	fl.StringVar(&f.dataDir, "data-dir", "", "folder for /v1/files and /v1/batches, or off; default: ridge/server in the user's cache folder, if it can be used")
+	fl.StringVar(&f.kvEvents, "kv-events-config", "", `publish what is cached, as vLLM does: JSON such as {"publisher": "zmq", "endpoint": "tcp://*:5557", "replay_endpoint": "tcp://*:5558", "topic": "kv@10.0.0.1:8000@model"}; the events contain prompts, for all who can connect`)
 	fl.StringVar(&f.record, "record", "", "write all requests and scheduling decisions to this file, for ridge replay; the file contains the prompts, but with --api-key-file and not --share-between-keys other tokens in their places")
 	fl.StringVar(&f.of, "record-of", "", "name of the key whose prompts and answers --record contains; of all other keys' requests it has what a replay needs, and none of their tokens")
 	fl.DurationVar(&f.server.Drain, "drain-timeout", 30*time.Second, "longest time that requests under way have to finish after Ctrl-C or SIGTERM")
@@ -134,6 +136,11 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer stop()
+	published, err := f.publishCache()
+	if err != nil {
+		return err
+	}
+	defer published()
 	if f.server.Store != nil {
 		defer f.server.Store.Close()
 	}

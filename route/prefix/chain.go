@@ -27,6 +27,9 @@ func Hash(seed Key, text string) Key {
 	return Key(mix(h, last|uint64(len(text))<<56))
 }
 
+// Seed is where the chains of a model's prompts begin; salts set apart what may not be shared.
+func Seed(model, tenant, salt string) Key { return Hash(Hash(Hash(0, model), tenant), salt) }
+
 // Text appends the keys of the full units of a text.
 func Text(chain []Key, seed Key, text []byte) []Key {
 	h := uint64(seed)

@@ -4,6 +4,7 @@ package prompt
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strconv"
 
@@ -27,9 +28,15 @@ type Ask struct {
 // texts are the fields that make a prompt, in the order in which chat templates write them.
 var texts = []string{"tools", "system", "instructions", "messages", "prompt", "input"}
 
-// Read reads a body into q, whose memory is used again. Prompts of token ids become blocks of so many (0: they are taken as text). salt sets
-// apart what may not be shared. A body that is no JSON object leaves q without a prompt: that is the replica's to refuse.
-func (q *Ask) Read(body []byte, salt string, block int) {
+// Rules are what a body is read by.
+type Rules struct {
+	Base   string // model of requests that name none
+	Tenant string // whose prompts are shared with nobody else's; "": there are none
+	Block  int    // tokens that replicas have in a block; 0: not known
+}
+
+// Read reads a body into q, whose memory is used again. Prompts of token ids become blocks, if those are known and shared, and all others text. A body that is no JSON object leaves q without a prompt: that is the replica's to refuse.
+func (q *Ask) Read(body []byte, rules Rules) {
 	*q = Ask{Chain: q.Chain[:0], Units: prefix.Unit / BytesOfToken}
 	var found [6][]byte // by texts
 	own := ""
@@ -50,8 +57,8 @@ func (q *Ask) Read(body []byte, salt string, block int) {
 			}
 		}
 	})
-	seed := prefix.Hash(prefix.Hash(prefix.Hash(0, q.Model), salt), own)
-	if block > 0 && tokens(q, found[4], seed, block) {
+	seed := prefix.Seed(cmp.Or(q.Model, rules.Base), rules.Tenant, own)
+	if rules.Block > 0 && rules.Tenant == "" && own == "" && tokens(q, found[4], seed, rules.Block) {
 		return
 	}
 	n := 0

@@ -29,8 +29,8 @@ func TestTurns(t *testing.T) {
 		`{"model":"m","stream":true,"tools":[{"name":"f","x":[]}],"messages":[%s],"priority":0}`,
 	} {
 		var one, two, other Ask
-		one.Read(fmt.Appendf(nil, form, message(2)), "", 16)
-		two.Read(fmt.Appendf(nil, form, message(3)), "", 16)
+		one.Read(fmt.Appendf(nil, form, message(2)), Rules{Block: 16})
+		two.Read(fmt.Appendf(nil, form, message(3)), Rules{Block: 16})
 		if one.Model != "m" || !one.Stream || one.Blocks || len(one.Chain) < 2*len(long)/prefix.Unit || len(two.Chain) <= len(one.Chain) || one.Tokens < len(long)/2 {
 			t.Fatalf("%s: %+v", form, one)
 		}
@@ -40,7 +40,7 @@ func TestTurns(t *testing.T) {
 			}
 		}
 		for _, change := range []struct{ old, new, salt string }{{`"m"`, `"n"`, ""}, {`"m"`, `"m"`, "tenant"}, {`"m"`, `"m","cache_salt":"s"`, ""}} {
-			other.Read(bytes.Replace(fmt.Appendf(nil, form, message(2)), []byte(change.old), []byte(change.new), 1), change.salt, 16)
+			other.Read(bytes.Replace(fmt.Appendf(nil, form, message(2)), []byte(change.old), []byte(change.new), 1), Rules{Tenant: change.salt, Block: 16})
 			if other.Chain[0] == one.Chain[0] {
 				t.Errorf("%s: %+v makes no difference", form, change)
 			}
@@ -51,16 +51,16 @@ func TestTurns(t *testing.T) {
 // TestTokens: prompts of token ids are blocks; lists of texts, and ids without a size of block, are text.
 func TestTokens(t *testing.T) {
 	var q Ask
-	q.Read([]byte(`{"prompt":[ 1,2,3,4,5],"model":"m","priority":-3}`), "", 2)
-	if seed := prefix.Hash(prefix.Hash(prefix.Hash(0, "m"), ""), ""); !q.Blocks || q.Tokens != 5 || q.Units != 2 || len(q.Chain) != 2 || q.Chain[0] != prefix.Block(seed, []int32{1, 2}) || q.Priority != -3 {
+	q.Read([]byte(`{"prompt":[ 1,2,3,4,5],"model":"m","priority":-3}`), Rules{Block: 2})
+	if seed := prefix.Seed("m", "", ""); !q.Blocks || q.Tokens != 5 || q.Units != 2 || len(q.Chain) != 2 || q.Chain[0] != prefix.Block(seed, []int32{1, 2}) || q.Priority != -3 {
 		t.Errorf("%+v", q)
 	}
 	for _, body := range []string{`{"prompt":["a","b"]}`, `{"prompt":[]}`, `{"prompt":[[1,2],[3]]}`, `{"prompt":"1,2"}`, `{"prompt":[1,"a"]}`, `{"prompt":[1.5]}`} {
-		if q.Read([]byte(body), "", 2); q.Blocks {
+		if q.Read([]byte(body), Rules{Block: 2}); q.Blocks {
 			t.Errorf("%s is taken for token ids", body)
 		}
 	}
-	if q.Read([]byte(`{"prompt":[1,2,3]}`), "", 0); q.Blocks {
+	if q.Read([]byte(`{"prompt":[1,2,3]}`), Rules{}); q.Blocks {
 		t.Error("blocks of no size")
 	}
 }
@@ -72,7 +72,7 @@ func FuzzFields(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		var q Ask
-		q.Read([]byte(s), "salt", 2)
+		q.Read([]byte(s), Rules{Base: "m", Block: 2})
 		found := map[string]string{}
 		fields([]byte(s), func(name, value []byte) { found[string(name)] = string(value) })
 		var want map[string]json.RawMessage
@@ -98,6 +98,6 @@ func BenchmarkRead(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	var q Ask
 	for b.Loop() {
-		q.Read(body, "", 16)
+		q.Read(body, Rules{Block: 16})
 	}
 }
