@@ -57,5 +57,5 @@ func (m *Model) encodeInput(text string, o tokenizer.Options) (ids []int32, err 
 		}
 		least = o.Most + 1
 	}
-	return nil, &Error{Kind: ErrContextLength, Reason: fmt.Sprintf("the prompt has %d tokens or more and the context is %d; shorten it or load the model with a larger context", least, m.context)}
+	return nil, &Error{Kind: ErrContextLength, Tokens: least, Limit: m.context, Reason: fmt.Sprintf("the prompt has %d tokens or more and the context is %d; shorten it or load the model with a larger context", least, m.context)}
 }

@@ -38,6 +38,8 @@ type Error struct {
 	Reason     string        // a sentence, with the numbers and what to do
 	RetryAfter time.Duration // of ErrQueueFull and ErrDeadline: as steps are priced, at least a second; 0: unknown
 	Stack      []byte        // of ErrInternal
+	Tokens     int           // of ErrContextLength: that the prompt has, or at least has, or that the request may come to; 0: unknown
+	Limit      int           // and that are possible
 	cause      error
 }
 
@@ -82,9 +84,9 @@ func public(err error) error {
 		if invalid.ContextLength {
 			kind = ErrContextLength
 		}
-		return &Error{Kind: kind, Reason: reason, cause: err}
+		return &Error{Kind: kind, Reason: reason, Tokens: invalid.Tokens, Limit: invalid.Limit, cause: err}
 	case errors.As(err, &long):
-		return &Error{Kind: ErrContextLength, Reason: strings.TrimPrefix(long.Error(), "sched: "), cause: err}
+		return &Error{Kind: ErrContextLength, Reason: strings.TrimPrefix(long.Error(), "sched: "), Tokens: long.Tokens, Limit: long.Limit, cause: err}
 	case errors.As(err, &full):
 		return &Error{Kind: ErrQueueFull, Reason: reason, RetryAfter: full.Retry, cause: err}
 	case errors.As(err, &late):

@@ -16,6 +16,7 @@ var ErrDraining = errors.New("engine: the engine is shutting down; it finishes w
 type InvalidError struct {
 	Reason        string
 	ContextLength bool // the prompt is longer than the context
+	Tokens, Limit int  // of the prompt, and of the context, then
 }
 
 func (e *InvalidError) Error() string { return "engine: " + e.Reason }
@@ -57,7 +58,7 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("engine: a panic ended the request: %v", e.Value)
 }
 
-// tooLong refuses a prompt that is longer than the context.
-func tooLong(format string, args ...any) error {
-	return &InvalidError{Reason: fmt.Sprintf(format, args...), ContextLength: true}
+// tooLong refuses a prompt that is longer than the context. format takes both numbers of tokens.
+func tooLong(format string, tokens, limit int) error {
+	return &InvalidError{Reason: fmt.Sprintf(format, tokens, limit), ContextLength: true, Tokens: tokens, Limit: limit}
 }

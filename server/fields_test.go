@@ -40,7 +40,13 @@ func TestFieldsWork(t *testing.T) {
 		fmt.Sprintf(`"max_tokens": 12, "stop_token_ids": [%d]`, dragon[0]):                 before,
 		fmt.Sprintf(`"max_tokens": 3, "allowed_token_ids": [%d]`, dragon[0]):               " dragon dragon dragon",
 		fmt.Sprintf(`"max_tokens": 1, "logit_bias": {"%d": 100}`, dragon[0]):               " dragon",
-		`"max_tokens": 12, "service_tier": "auto", "suffix": "", "user": "u", "x": {}`:     whole,
+		`"max_tokens": 12, "service_tier": "flex", "suffix": "", "user": "u", "x": {}`:     whole,
+		`"n_predict": 12, "repeat_penalty": 1.0, "typical_p": 1, "mirostat": 0`:            whole,
+		`"n_predict": -1, "max_tokens": 12, "repeat_last_n": 0, "repeat_penalty": 1.9`:     whole,
+		`"max_tokens": 12, "grammar": "root ::= \"ab\""`:                                   "ab",
+		`"max_tokens": 12, "ebnf": "root ::= \"ab\""`:                                      "ab",
+		`"max_tokens": 12, "regex": "a{3}"`:                                                "aaa",
+		`"max_tokens": 12, "json_schema": {"const": 7}`:                                    "7",
 		`"max_tokens": 12, "n": 1, "best_of": 3`:                                           whole,
 		`"max_tokens": 12, "seed": 1, "top_k": 1, "min_p": 0.1, "repetition_penalty": 1.0`: whole,
 	} {
@@ -102,7 +108,14 @@ func TestFieldsRefused(t *testing.T) {
 		{"/v1/chat/completions", `"modalities": ["text", "audio"]`, "modalities"},
 		{"/v1/chat/completions", `"functions": [{"name": "f"}]`, "functions"},
 		{"/v1/chat/completions", `"store": true`, "store"},
-		{"/v1/chat/completions", `"service_tier": "flex"`, "service_tier"},
+		{"/v1/chat/completions", `"mirostat": 2`, "mirostat"},
+		{"/v1/chat/completions", `"dry_multiplier": 0.8`, "dry_multiplier"},
+		{"/v1/chat/completions", `"samplers": ["top_k"]`, "samplers"},
+		{"/v1/chat/completions", `"n_predict": 3, "max_tokens": 4`, "n_predict"},
+		{"/v1/chat/completions", `"n_predict": -2`, "n_predict"},
+		{"/v1/chat/completions", `"repeat_penalty": 1.1, "repetition_penalty": 1.2`, "repeat_penalty"},
+		{"/v1/chat/completions", `"repeat_last_n": -2`, "repeat_last_n"},
+		{"/v1/chat/completions", `"truncation": "always"`, "truncation"},
 		{"/v1/chat/completions", `"prompt_logprobs": 1`, "prompt_logprobs"},
 		{"/v1/chat/completions", `"use_beam_search": true`, "use_beam_search"},
 		{"/v1/chat/completions", `"continue_final_message": true`, "continue_final_message"},
@@ -124,7 +137,7 @@ func TestFieldsRefused(t *testing.T) {
 			t.Errorf("%s: %d %s", c.fields, status, body)
 		}
 	}
-	status, body := post(t, h, "/v1/chat/completions", "{"+story+`, "max_tokens": 2, "store": false, "modalities": ["text"], "audio": null, "length_penalty": 1.0, "reasoning_effort": "low", "metadata": {"a": "b"}}`)
+	status, body := post(t, h, "/v1/chat/completions", "{"+story+`, "max_tokens": 2, "store": false, "modalities": ["text"], "audio": null, "length_penalty": 1.0, "mirostat": 0.0, "xtc_probability": 0.0, "top_n_sigma": -1.0, "service_tier": "flex", "prediction": {"type": "content", "content": "x"}, "reasoning_effort": "low", "metadata": {"a": "b"}}`)
 	if status != 200 {
 		t.Errorf("%d %s", status, body)
 	}

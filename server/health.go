@@ -25,3 +25,11 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) version(http.ResponseWriter, *http.Request) (any, error) {
 	return map[string]string{"version": s.options.Version}, nil
 }
+
+// ollamaAPI is the version of Ollama whose API this is, which its clients ask for before they use a feature.
+const ollamaAPI = "0.6.4"
+
+// ollamaVersion is GET /api/version.
+func (s *Server) ollamaVersion(http.ResponseWriter, *http.Request) (any, error) {
+	return map[string]string{"version": ollamaAPI, "ridge": s.options.Version}, nil
+}

@@ -31,8 +31,23 @@ func (s *Server) route() {
 				handler = s.cascaded(pattern, handler)
 			}
 			s.mux.HandleFunc(pattern, handler)
+			if short := withoutVersion(pattern); short != "" {
+				s.mux.HandleFunc(short, handler)
+			}
 		}
 	}
+}
+
+// withoutVersion is the pattern of an endpoint that clients also call without /v1, whose base URL they were given without it; "" of others.
+func withoutVersion(pattern string) string {
+	method, path, _ := strings.Cut(pattern, " ")
+	path, ok := strings.CutPrefix(path, "/v1")
+	if !ok || !slices.ContainsFunc([]string{"/chat/completions", "/completions", "/responses", "/embeddings", "/models"}, func(p string) bool {
+		return path == p || strings.HasPrefix(path, p+"/{")
+	}) {
+		return ""
+	}
+	return method + " " + path
 }
 
 // own are the endpoints that belong to no API.
@@ -40,7 +55,7 @@ func (s *Server) own() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"GET /health":                   s.health,
 		"GET /version":                  s.Handle(s.version),
-		"GET /api/version":              s.Handle(s.version),
+		"GET /api/version":              s.Handle(s.ollamaVersion),
 		"GET /metrics":                  promhttp.HandlerFor(s.registries(), promhttp.HandlerOpts{}).ServeHTTP,
 		"GET /v1/requests/{id}/explain": s.Handle(s.explain),
 		"GET /stats":                    s.Handle(s.stats),
@@ -104,5 +119,5 @@ func Shape(path string, e *api.Error) any {
 	case strings.HasPrefix(path, "/api/"):
 		return ollama.Error(e)
 	}
-	return map[string]any{"error": e}
+	return openai.Error(e)
 }

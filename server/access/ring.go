@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net"
@@ -91,5 +92,5 @@ func shownKey(h http.Header) string {
 	if text := h.Get("Authorization"); len(text) >= len(scheme) && strings.EqualFold(text[:len(scheme)], scheme) {
 		return strings.TrimSpace(text[len(scheme):])
 	}
-	return h.Get("X-Api-Key")
+	return cmp.Or(h.Get("X-Api-Key"), h.Get("Api-Key")) // Anthropic's, Azure's
 }

@@ -2,6 +2,7 @@
 package anthropic
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/ridge-llm/ridge/server/api"
@@ -33,5 +34,9 @@ func Error(e *api.Error) any {
 	if kind == "" {
 		kind = "api_error"
 	}
-	return map[string]any{"type": "error", "error": map[string]string{"type": kind, "message": e.Message}}
+	message := e.Message
+	if e.Code == api.CodeContextLength && e.Limit > 0 { // in Anthropic's words, by which clients know to shorten a conversation
+		message = fmt.Sprintf("prompt is too long: %d tokens > %d maximum (%s)", e.Tokens, e.Limit, e.Message)
+	}
+	return map[string]any{"type": "error", "error": map[string]string{"type": kind, "message": message}}
 }

@@ -57,7 +57,7 @@ func parse(body []byte, v any) error {
 	if !utf8.Valid(body) {
 		return Invalid("", "the body is not valid UTF-8")
 	}
-	err := json.Unmarshal(body, v)
+	body, err := unmarshal(body, v)
 	var (
 		api    *Error
 		kind   *json.UnmarshalTypeError

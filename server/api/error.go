@@ -25,6 +25,8 @@ type Error struct {
 	Param   string // the field at fault
 	Code    string
 	late    bool // the body did not arrive in time
+
+	Tokens, Limit int // of code CodeContextLength: of the request, and of the context; 0: unknown
 }
 
 // Error implements error.
@@ -39,6 +41,9 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 		Code    any    `json:"code"`
 	}{e.Message, e.Kind, OrNull(e.Param), OrNull(e.Code)})
 }
+
+// CodeContextLength is the code of requests that do not fit into the context, by which clients know to shorten a conversation.
+const CodeContextLength = "context_length_exceeded"
 
 // InternalError is the error that clients get for a panic.
 var InternalError = &Error{Status: http.StatusInternalServerError, Kind: "server_error", Code: "internal_error", Message: "internal error; see the server's log"}
@@ -90,7 +95,9 @@ func describeKnown(e *ridge.Error) *Error {
 		return &Error{Status: http.StatusTooManyRequests, Retry: int(e.RetryAfter.Seconds()), Kind: "rate_limit_error", Code: "queue_full", Message: e.Error()}
 	case ridge.ErrDeadline:
 		return &Error{Status: http.StatusServiceUnavailable, Retry: int(e.RetryAfter.Seconds()) + 1, Kind: "server_error", Code: "deadline_unreachable", Message: e.Error()}
-	case ridge.ErrInvalidRequest, ridge.ErrContextLength:
+	case ridge.ErrContextLength:
+		return &Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Code: CodeContextLength, Message: e.Reason, Tokens: e.Tokens, Limit: e.Limit}
+	case ridge.ErrInvalidRequest:
 		return InvalidSampling(e.Reason)
 	case ridge.ErrNoAdapter:
 		return &Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Param: "model", Code: "model_not_found", Message: e.Error()}

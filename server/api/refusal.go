@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,21 +25,49 @@ func refuseFields(body []byte, v any) error {
 	if !ok {
 		return nil
 	}
+	return refuseIn(body, s.Refuses(), "")
+}
+
+// within is the entries of a table for the fields of an object, "options.mirostat" of options.
+func within(table map[string]Refusal, name string) (inner map[string]Refusal) {
+	for key, r := range table {
+		if field, ok := strings.CutPrefix(key, name+"."); ok {
+			if inner == nil {
+				inner = map[string]Refusal{}
+			}
+			inner[field] = r
+		}
+	}
+	return inner
+}
+
+func refuseIn(body []byte, table map[string]Refusal, prefix string) error {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil {
 		return nil // not an object; json.Unmarshal has reported it
 	}
-	table := s.Refuses()
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if inner := within(table, name); inner != nil {
+			if err := refuseIn(fields[name], inner, name+"."); err != nil {
+				return err
+			}
+		}
 		r, known := table[name]
 		if !known {
 			continue
 		}
 		var value bytes.Buffer
-		if json.Compact(&value, fields[name]) != nil || value.String() == "null" || slices.Contains(strings.Fields(r.Harmless), value.String()) {
+		if json.Compact(&value, fields[name]) != nil || value.String() == "null" || slices.ContainsFunc(strings.Fields(r.Harmless), func(x string) bool { return sameJSON(x, value.String()) }) {
 			continue
 		}
-		return Invalid(name, "%s is not supported: %s", name, r.Why)
+		return Invalid(prefix+name, "%s is not supported: %s", prefix+name, r.Why)
 	}
 	return nil
+}
+
+// sameJSON reports whether two JSON values are the same: numbers by what they are worth.
+func sameJSON(a, b string) bool {
+	x, xErr := strconv.ParseFloat(a, 64)
+	y, yErr := strconv.ParseFloat(b, 64)
+	return a == b || xErr == nil && yErr == nil && x == y
 }

@@ -28,6 +28,7 @@ type request struct {
 	Format      json.RawMessage   `json:"format"`
 	Logprobs    bool              `json:"logprobs"`
 	TopLogprobs int               `json:"top_logprobs"`
+	Truncate    *bool             `json:"truncate"` // old messages, where they do not fit; default true
 	Options     struct {
 		Temperature      *float64 `json:"temperature"`
 		TopP             *float64 `json:"top_p"`
@@ -37,20 +38,38 @@ type request struct {
 		Predict          *int     `json:"num_predict"` // below 1: no limit
 		Stop             []string `json:"stop"`
 		RepeatPenalty    *float64 `json:"repeat_penalty"`
+		RepeatLast       *int     `json:"repeat_last_n"`
+		TypicalP         *float64 `json:"typical_p"`
+		Context          *int     `json:"num_ctx"`
 		PresencePenalty  *float64 `json:"presence_penalty"`
 		FrequencyPenalty *float64 `json:"frequency_penalty"`
 	} `json:"options"`
 }
 
-// Refuses are the unsupported fields that would change an answer. keep_alive and num_ctx are ignored: the model stays loaded,
-// with the context that it was started with.
-func (q *request) Refuses() map[string]api.Refusal {
-	return map[string]api.Refusal{
+// Refuses are the unsupported fields that would change an answer. keep_alive is ignored: the model stays loaded.
+func (q *request) Refuses() map[string]api.Refusal { return refusals }
+
+var refusals = refused()
+
+func refused() map[string]api.Refusal {
+	all := map[string]api.Refusal{
 		"suffix":   {Harmless: `""`, Why: "fill-in-the-middle is not supported; write the model's own tokens for it into a raw prompt"},
 		"template": {Harmless: `""`, Why: "the template is chosen when the server starts (--chat-template); a raw prompt does not use it"},
 		"context":  {Harmless: "[]", Why: "nothing is kept between requests; send the conversation to /api/chat"},
 		"images":   {Harmless: "[]", Why: "only text is read"},
 	}
+	for name, r := range openai.SamplerRefusals {
+		all["options."+name] = r
+	}
+	return all
+}
+
+// checkContext refuses a context larger than the model was started with. A smaller one changes nothing but when messages are cut.
+func (q *request) checkContext(s *serving.Service) error {
+	if n := q.Options.Context; n != nil && *n > s.Context() {
+		return api.Invalid("options.num_ctx", "options.num_ctx is %d and the model was started with a context of %d; ask for at most that, or start the server with a larger --context", *n, s.Context())
+	}
+	return nil
 }
 
 // message is a message as Ollama has it: the arguments of calls are objects.
@@ -81,7 +100,8 @@ func (q *request) sampling() (openai.Sampling, error) {
 	o := &q.Options
 	s := openai.Sampling{
 		Model: modelName(q.Model), Temperature: o.Temperature, TopP: o.TopP, TopK: o.TopK, MinP: o.MinP, Seed: o.Seed, Stop: o.Stop,
-		RepetitionPenalty: o.RepeatPenalty, PresencePenalty: o.PresencePenalty, FrequencyPenalty: o.FrequencyPenalty}
+		PresencePenalty: o.PresencePenalty, FrequencyPenalty: o.FrequencyPenalty}
+	s.RepeatPenalty, s.RepeatLast, s.TypicalP = o.RepeatPenalty, o.RepeatLast, o.TypicalP
 	if o.Predict != nil && *o.Predict > 0 {
 		s.MaxTokens = o.Predict
 	}
@@ -104,6 +124,9 @@ func (q *request) chat(style chat.Style) (*openai.ChatRequest, error) {
 		return nil, err
 	}
 	c := &openai.ChatRequest{Sampling: s, ToolFields: openai.ToolFields{Tools: q.Tools}, Logprobs: q.Logprobs, TopLogprobs: q.TopLogprobs}
+	if q.Truncate == nil || *q.Truncate {
+		c.Truncation = "auto"
+	}
 	if err := q.think(c, style); err != nil {
 		return nil, err
 	}
@@ -166,6 +189,9 @@ func (s *API) ollama(generate bool) api.Endpoint {
 func (s *API) answerOllama(a *answer, w http.ResponseWriter, r *http.Request) (any, error) {
 	var q request
 	if err := s.ReadBody(w, r, &q); err != nil {
+		return nil, err
+	}
+	if err := q.checkContext(s.Service); err != nil {
 		return nil, err
 	}
 	a.streamed = q.Stream == nil || *q.Stream

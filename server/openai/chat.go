@@ -22,6 +22,7 @@ type ChatRequest struct {
 	Logprobs            bool                       `json:"logprobs"`
 	TopLogprobs         int                        `json:"top_logprobs"`
 	TemplateArgs        map[string]json.RawMessage `json:"chat_template_kwargs"`
+	Truncation          string                     `json:"truncation"` // auto or disabled, the default
 	templateFields
 
 	guide structured
@@ -40,6 +41,9 @@ func (q *ChatRequest) CheckChat(s *serving.Service) error {
 	}
 	if len(q.Messages) == 0 {
 		return api.Invalid("messages", "messages is missing or empty")
+	}
+	if q.Truncation != "" && q.Truncation != truncateAuto && q.Truncation != "disabled" {
+		return api.Invalid("truncation", "truncation is %q; auto and disabled are possible", q.Truncation)
 	}
 	var err error
 	if q.guide, err = q.language(); err != nil {
@@ -84,7 +88,7 @@ func (q *ChatRequest) Job(ctx context.Context, s *serving.Service) (all []servin
 	if err := p.Sampling.Validate(s.Vocab()); err != nil {
 		return nil, o, api.InvalidSampling(err.Error())
 	}
-	prompt, err := q.prompt(ctx, s)
+	prompt, ids, err := q.fitting(ctx, s)
 	if err != nil {
 		return nil, o, err
 	}
@@ -99,8 +103,7 @@ func (q *ChatRequest) Job(ctx context.Context, s *serving.Service) (all []servin
 	}
 	o = chat.OutputOptions{Style: style, Tools: q.names(), IsText: textParameters(q.tools), InReasoning: style.StartsInReasoning(text)}
 	p.Special = len(o.Tools) > 0 || style.ThinkOpen != "" || style.Tools == chat.Harmony
-	ids, err := s.EncodePromptInput(ctx, prompt)
-	return serving.Jobs([][]int32{ids}, q.choices(), p), o, err
+	return serving.Jobs([][]int32{ids}, q.choices(), p), o, nil
 }
 
 // chat is POST /v1/chat/completions.

@@ -96,7 +96,7 @@ func (a *ChatAnswer) call(j *serving.Job, c *ChatState, d *chat.CallDelta) ToolC
 }
 
 func (a *ChatAnswer) head(object string, choices []any) map[string]any {
-	return map[string]any{"id": a.Id, "object": object, "created": a.created, "model": a.Request.Answered(a.Service), "choices": choices}
+	return map[string]any{"id": a.Id, "object": object, "created": a.created, "model": a.Request.Answered(a.Service), "choices": choices, "service_tier": "default"}
 }
 
 // whole is the answer in one piece.

@@ -7,9 +7,8 @@ import (
 )
 
 // commonRefusals are those of chat answers and completions.
-var commonRefusals = map[string]api.Refusal{
+var commonRefusals = merged(SamplerRefusals, map[string]api.Refusal{
 	"prompt_logprobs":               {Harmless: "false", Why: "log-probabilities are kept of the answer only"},
-	"service_tier":                  {Harmless: `"auto" "default"`, Why: "there is only one tier; priority orders requests under --policy priority"},
 	"use_beam_search":               {Harmless: "false", Why: "answers are sampled; best_of on /v1/completions chooses among several"},
 	"length_penalty":                {Harmless: "1 1.0", Why: "it is for beam search"},
 	"early_stopping":                {Harmless: "false", Why: "it is for beam search"},
@@ -21,13 +20,12 @@ var commonRefusals = map[string]api.Refusal{
 	"return_tokens_as_token_ids":    {Harmless: "false", Why: "logprobs name the tokens"},
 	"kv_transfer_params":            {Harmless: "", Why: "there is only one process"},
 	"prompt_embeds":                 {Harmless: "", Why: "prompts are text or token ids"},
-}
+})
 
 // chatRefusals are those of chat answers alone.
 var chatRefusals = merged(commonRefusals, map[string]api.Refusal{
 	"audio":               {Harmless: "", Why: "only text is made"},
 	"modalities":          {Harmless: `["text"]`, Why: "only text is made"},
-	"prediction":          {Harmless: "", Why: "no predicted output is used"},
 	"functions":           {Harmless: "[]", Why: "use tools"},
 	"function_call":       {Harmless: `"auto" "none"`, Why: "use tool_choice"},
 	"web_search_options":  {Harmless: "", Why: "there is no web search here"},

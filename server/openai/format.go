@@ -23,6 +23,11 @@ type StructuredFields struct {
 
 	StructuredOutputs json.RawMessage `json:"structured_outputs"` // vLLM's newer: an object with one of the above
 
+	Grammar    string          `json:"grammar"`     // llama.cpp's: GBNF
+	JSONSchema json.RawMessage `json:"json_schema"` // llama.cpp's and SGLang's: a schema, or the text of one
+	Regex      string          `json:"regex"`       // SGLang's
+	EBNF       string          `json:"ebnf"`        // SGLang's, in the same notation as GBNF
+
 	JsonField string // what the API calls GuidedJSON; "": that
 	Loose     bool   // what of GuidedJSON cannot be enforced is left to the model
 }
@@ -62,6 +67,10 @@ func (q *StructuredFields) language() (structured, error) {
 		add("guided_regex", q.GuidedRegex != "", say(ridge.Regex(q.GuidedRegex))),
 		add("guided_grammar", q.GuidedGrammar != "", say(ridge.GBNF(q.GuidedGrammar))),
 		add("guided_choice", len(q.GuidedChoice) > 0, say(ridge.Choices(q.GuidedChoice))),
+		add("grammar", q.Grammar != "", say(ridge.GBNF(q.Grammar))),
+		add("json_schema", api.Present(q.JSONSchema), func() (ridge.Language, error) { return schemaOf("json_schema", q.JSONSchema) }),
+		add("regex", q.Regex != "", say(ridge.Regex(q.Regex))),
+		add("ebnf", q.EBNF != "", say(ridge.GBNF(q.EBNF))),
 		add("structured_outputs", api.Present(q.StructuredOutputs), func() (ridge.Language, error) { return structuredOutputs(q.StructuredOutputs) }),
 	} {
 		if err != nil {

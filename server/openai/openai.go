@@ -3,6 +3,7 @@
 package openai
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/ridge-llm/ridge/server/api"
@@ -18,6 +19,17 @@ type API struct {
 // New makes the endpoints for a model.
 func New(s *serving.Service, r *api.Responder) *API {
 	return &API{s, r}
+}
+
+// Error is an error in OpenAI's shape. Of a request that does not fit into the context it says so in OpenAI's words, by which clients
+// know to shorten a conversation.
+func Error(e *api.Error) any {
+	if e.Code == api.CodeContextLength && e.Limit > 0 {
+		said := *e
+		said.Message = fmt.Sprintf("This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. Please reduce the length of the messages: %s", e.Limit, e.Tokens, e.Message)
+		e = &said
+	}
+	return map[string]any{"error": e}
 }
 
 // Routes are the endpoints by their patterns.

@@ -27,6 +27,7 @@ type responsesRequest struct {
 	Parallel     *bool              `json:"parallel_tool_calls"`
 	Metadata     map[string]string  `json:"metadata"` // the client's labels, sent back
 	Reasoning    responsesReasoning `json:"reasoning"`
+	Truncation   string             `json:"truncation"`
 	Text         struct {
 		Format    json.RawMessage `json:"format"`
 		Verbosity string          `json:"verbosity"`
@@ -48,10 +49,8 @@ var responsesRefusals = map[string]api.Refusal{
 	"conversation":         {Harmless: "", Why: "nothing is kept between requests; send the whole conversation as input"},
 	"background":           {Harmless: "false", Why: "an answer ends with its request; use /v1/batches for work without a client"},
 	"prompt":               {Harmless: "", Why: "no prompts are kept here; send instructions and input"},
-	"truncation":           {Harmless: `"disabled"`, Why: "conversations are never cut; shorten yours"},
 	"max_tool_calls":       {Harmless: "", Why: "the client calls the tools, and can stop"},
-	"service_tier":         {Harmless: `"auto" "default"`, Why: "there is one tier"},
-	"context_management":   {Harmless: "[]", Why: "conversations are never cut; shorten yours"},
+	"context_management":   {Harmless: "[]", Why: "set truncation to auto, or shorten the conversation"},
 }
 
 // Refuses lists the fields that are not supported.
@@ -70,7 +69,7 @@ func (q *responsesRequest) chat() (*ChatRequest, error) {
 	if q.MaxTokens != nil && *q.MaxTokens < 1 {
 		return nil, api.Invalid("max_output_tokens", "max_output_tokens is %d; it must be 1 or more", *q.MaxTokens)
 	}
-	c := &ChatRequest{Sampling: Sampling{Model: q.Model, Stream: q.Stream, MaxTokens: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP}}
+	c := &ChatRequest{Sampling: Sampling{Model: q.Model, Stream: q.Stream, MaxTokens: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP}, Truncation: q.Truncation}
 	c.Logprobs, c.TopLogprobs = q.TopLogprobs > 0 || slices.Contains(q.Include, logprobsOfText), q.TopLogprobs
 	api.Set(&c.ReasoningEffort, q.Reasoning.Effort)
 	if q.Instructions != "" {

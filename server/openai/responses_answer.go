@@ -77,7 +77,7 @@ func (a *responsesAnswer) response(status string) map[string]any {
 		"instructions": api.OrNull(q.Instructions), "max_output_tokens": q.MaxTokens, "temperature": q.Temperature, "top_p": q.TopP, "top_logprobs": q.TopLogprobs,
 		"tools": append([]any{}, anys(q.Tools)...), "tool_choice": toolChoice(q), "parallel_tool_calls": q.Parallel == nil || *q.Parallel,
 		"text": map[string]any{"format": format}, "reasoning": map[string]any{"effort": q.Reasoning.Effort, "summary": q.Reasoning.Summary},
-		"metadata": metadata, "store": false, "previous_response_id": nil, "background": false, "truncation": "disabled",
+		"metadata": metadata, "store": false, "previous_response_id": nil, "background": false, "truncation": cmp.Or(q.Truncation, "disabled"),
 	}
 }
 

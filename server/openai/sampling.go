@@ -35,6 +35,7 @@ type Sampling struct {
 	AllowedIDs        []int32  `json:"allowed_token_ids"`
 
 	StructuredFields
+	llamaFields
 
 	LoRA []loraField `json:"lora"`
 
@@ -82,6 +83,9 @@ func (q *Sampling) check(s *serving.Service, least int) error {
 	if q.MaxTokens != nil && *q.MaxTokens < least {
 		return api.Invalid("max_tokens", "max_tokens is %d; it must be 1 or more, or 0 for a completion with echo", *q.MaxTokens)
 	}
+	if err := q.llamaFields.apply(q); err != nil {
+		return err
+	}
 	if q.StreamOptions != nil && !q.Stream {
 		return api.Invalid("stream_options", "stream_options needs stream set to true")
 	}
@@ -113,6 +117,7 @@ func (q *Sampling) params(service *serving.Service) (ridge.Params, error) {
 	api.Set(&s.PresencePenalty, q.PresencePenalty)
 	api.Set(&s.FrequencyPenalty, q.FrequencyPenalty)
 	api.Set(&s.RepetitionPenalty, q.RepetitionPenalty)
+	q.penalties(s)
 	if s.TopP == 0 {
 		s.TopK, s.TopP = 1, 1 // nothing but the likeliest token
 	}
