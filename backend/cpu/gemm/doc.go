@@ -60,8 +60,8 @@
 //
 // # Float weights: row-major, as in the file
 //
-// For few rows of activations vectors run along k in the weights' own layout, four rows at a time; from four tiles of
-// activations on, 32 rows × 256 k are interleaved into a panel of float32 (or of bf16 pairs, for VDPBF16PS), and a tile
+// For few rows of activations vectors run along k in the weights' own layout, four rows at a time, for up to six rows of
+// activations (three with 16 registers); from 34 rows of activations on (67 with AVX-512, 19 for bf16 pairs), 32 rows × 256 k are interleaved into a panel of float32 (or of bf16 pairs, for VDPBF16PS), and a tile
 // is 12 × 32 with AVX-512: 24 FMA for 14 loads (6 × 32 elsewhere, 93 to 98 % of the peak from a warm cache). The
 // activations of a pass (516 rows × 256 k, so that a prefill chunk of 512 tokens is one) are packed first. Nothing is kept,
 // so float weights cost no memory beyond the mapped file.

@@ -11,12 +11,13 @@ import (
 // in different orders, so batch-invariant activations take the first path however many rows there are.
 func (p *matmul) mulFloat() {
 	e := p.element()
-	if p.acts.BatchInvariant || p.tiles(len(p.fourRow[e])) < unpackTiles {
+	pairs := e == elementBF16 && p.acts.Format == BFloat16 && p.panelBF16 != nil
+	if p.acts.BatchInvariant || p.actTo-p.actFrom <= p.rowActs(pairs) {
 		p.zeroOut()
 		p.mulRows(e)
 		return
 	}
-	if e == elementBF16 && p.acts.Format == BFloat16 && p.panelBF16 != nil {
+	if pairs {
 		e = elementPairs
 	}
 	perWord := 1
@@ -33,6 +34,18 @@ func (p *matmul) mulFloat() {
 			p.panelTiles(e, panel, k, words, &acts)
 		}
 	}
+}
+
+// pairRowTiles is rowTiles where panels are of pairs of bf16, which are multiplied twice as fast.
+const pairRowTiles = 3
+
+// rowActs is the most rows of activations with which float weights are multiplied as they are stored: interleaving them costs as much as
+// going along them loses with so many.
+func (k *kernels) rowActs(pairs bool) int {
+	if pairs {
+		return pairRowTiles * len(k.fourRow[elementBF16])
+	}
+	return k.rowTiles * len(k.fourRow[elementF32])
 }
 
 // packActs copies numbers [k, k+n) of every row of activations together, as bf16 for pairs: rows a power of two apart would map to the

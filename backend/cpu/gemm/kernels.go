@@ -60,6 +60,8 @@ type kernels struct {
 	fourRow [elementPairs][]rowFunc // four rows of weights
 	oneRow  [elementPairs]rowFunc   // one row of weights, one of activations
 
+	rowTiles int // the most calls of fourRow for the same weights before interleaving these pays; see rowActs
+
 	pack    [opCount]packFunc
 	packF16 func(dst *byte, dstStep int, src *byte, srcStep, stride, n int) // two bytes of 32 rows, n times
 

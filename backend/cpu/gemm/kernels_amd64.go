@@ -38,11 +38,12 @@ func avx2Kernels(dots [layoutCount][]dotFunc, unpacks [layoutCount]func(panel, w
 		},
 		panelF32: []panelFunc{panelF32x1Y, panelF32x2Y, panelF32x3Y, panelF32x4Y, panelF32x5Y, panelF32x6Y},
 		fourRow: [elementPairs][]rowFunc{
-			elementF32:  {rowsF32x4x1Y, rowsF32x4x2Y},
-			elementF16:  {rowsF16x4x1Y, rowsF16x4x2Y},
-			elementBF16: {rowsBF16x4x1Y, rowsBF16x4x2Y},
+			elementF32:  {rowsF32x4x1Y, rowsF32x4x2Y, rowsF32x4x3Y},
+			elementF16:  {rowsF16x4x1Y, rowsF16x4x2Y, rowsF16x4x3Y},
+			elementBF16: {rowsBF16x4x1Y, rowsBF16x4x2Y, rowsBF16x4x3Y},
 		},
-		oneRow: [elementPairs]rowFunc{elementF32: rowsF32x1x1Y, elementF16: rowsF16x1x1Y, elementBF16: rowsBF16x1x1Y},
+		rowTiles: 11,
+		oneRow:   [elementPairs]rowFunc{elementF32: rowsF32x1x1Y, elementF16: rowsF16x1x1Y, elementBF16: rowsBF16x1x1Y},
 		pack: [opCount]packFunc{
 			opWords: packWordsY, opInt8: packInt8Y, opNibbles: packNibblesY, op2Bit: pack2BitY, op1Bit: pack1BitY,
 			opMask: packsGeneric[opMask],
@@ -88,7 +89,8 @@ func avx512Kernels(bf16 bool) *kernels {
 			elementF16:  {rowsF16x4x1Z, rowsF16x4x2Z, rowsF16x4x3Z, rowsF16x4x4Z, rowsF16x4x5Z, rowsF16x4x6Z},
 			elementBF16: {rowsBF16x4x1Z, rowsBF16x4x2Z, rowsBF16x4x3Z, rowsBF16x4x4Z, rowsBF16x4x5Z, rowsBF16x4x6Z},
 		},
-		oneRow: [elementPairs]rowFunc{elementF32: rowsF32x1x1Z, elementF16: rowsF16x1x1Z, elementBF16: rowsBF16x1x1Z},
+		rowTiles: 11,
+		oneRow:   [elementPairs]rowFunc{elementF32: rowsF32x1x1Z, elementF16: rowsF16x1x1Z, elementBF16: rowsBF16x1x1Z},
 		pack: [opCount]packFunc{
 			opWords: packWordsZ, opInt8: packInt8Z, opNibbles: packNibblesZ, op2Bit: pack2BitZ, op1Bit: pack1BitZ,
 			opMask: packsGeneric[opMask],

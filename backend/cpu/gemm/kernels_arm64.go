@@ -26,7 +26,8 @@ func neonKernels(dots [layoutCount][]dotFunc, unpacks [layoutCount]func(panel, w
 			elementF16:  {rowsF16x4x1Q, rowsF16x4x2Q, rowsF16x4x3Q},
 			elementBF16: {rowsBF16x4x1Q, rowsBF16x4x2Q, rowsBF16x4x3Q},
 		},
-		oneRow: [elementPairs]rowFunc{elementF32: rowsF32x1x1Q, elementF16: rowsF16x1x1Q, elementBF16: rowsBF16x1x1Q},
+		rowTiles: 3,
+		oneRow:   [elementPairs]rowFunc{elementF32: rowsF32x1x1Q, elementF16: rowsF16x1x1Q, elementBF16: rowsBF16x1x1Q},
 		pack: [opCount]packFunc{
 			opWords: packWordsQ, opInt8: packInt8Q, opNibbles: packNibblesQ, op2Bit: pack2BitQ, op1Bit: pack1BitQ,
 			opMask: packsGeneric[opMask],

@@ -13,7 +13,7 @@ var genericKernels = newGenericKernels()
 
 func newGenericKernels() *kernels {
 	k := &kernels{
-		rows: NR, unpacked: [...]codeLayout{layoutU8, layoutS8}, lanes: 1,
+		rows: NR, rowTiles: 3, unpacked: [...]codeLayout{layoutU8, layoutS8}, lanes: 1,
 		pack: packsGeneric, packF16: packF16Generic,
 		quantizeQ8: quantizeQ8Generic,
 		widenF16:   widenGeneric(quant.F16), widenBF16: widenGeneric(quant.BF16),

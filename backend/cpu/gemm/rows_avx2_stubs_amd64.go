@@ -19,6 +19,11 @@ func rowsF32x4x1Y(out *float32, ld int, w *byte, wStride int, act *byte, stride 
 //go:noescape
 func rowsF32x4x2Y(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
+// rowsF32x4x3Y adds the products of 4 rows of weights and 3 of activations, n vectors long, to out.
+//
+//go:noescape
+func rowsF32x4x3Y(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
+
 // rowsF16x1x1Y adds the products of 1 rows of weights and 1 of activations, n vectors long, to out.
 //
 //go:noescape
@@ -34,6 +39,11 @@ func rowsF16x4x1Y(out *float32, ld int, w *byte, wStride int, act *byte, stride 
 //go:noescape
 func rowsF16x4x2Y(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
 
+// rowsF16x4x3Y adds the products of 4 rows of weights and 3 of activations, n vectors long, to out.
+//
+//go:noescape
+func rowsF16x4x3Y(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
+
 // rowsBF16x1x1Y adds the products of 1 rows of weights and 1 of activations, n vectors long, to out.
 //
 //go:noescape
@@ -48,3 +58,8 @@ func rowsBF16x4x1Y(out *float32, ld int, w *byte, wStride int, act *byte, stride
 //
 //go:noescape
 func rowsBF16x4x2Y(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)
+
+// rowsBF16x4x3Y adds the products of 4 rows of weights and 3 of activations, n vectors long, to out.
+//
+//go:noescape
+func rowsBF16x4x3Y(out *float32, ld int, w *byte, wStride int, act *byte, stride int, n int)

@@ -1,5 +1,7 @@
 package gemm
 
+import "github.com/ridge-llm/ridge/quant"
+
 // streamRows is the most rows of activations for which weights are streamed, one less than AVX-512's tile kernels need:
 // reading the weights from memory takes about as long as multiplying with them, so the two must overlap.
 const streamRows = 6*mr - 1
@@ -10,7 +12,8 @@ func Streams(tier Tier, w *Weights, m int) bool {
 	if w.pack != nil {
 		return m <= streamRows
 	}
-	return m <= (unpackTiles-1)*len(tier.kernels().fourRow[0])
+	kernels := tier.kernels()
+	return m <= kernels.rowActs(w.Format == quant.BF16 && kernels.panelBF16 != nil)
 }
 
 // mulStream multiplies packed weights with few Q8 rows: one pass over the weights in memory order, prefetched all the while.

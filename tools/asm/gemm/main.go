@@ -31,7 +31,7 @@ var files = []emit.File{
 	{Name: "dot_avxvnni", Build: dots(avxVNNI, 3)},
 	{Name: "dot_avx2", Build: dots256(avx2)},
 	{Name: "rows_avx512", Build: rows(avx512, 6)},
-	{Name: "rows_avx2", Build: rows(avx2, 2)},
+	{Name: "rows_avx2", Build: rows(avx2, 3)},
 	{Name: "panel_avx512", Build: panels(avx512, 12)},
 	{Name: "panel_avx2", Build: panels(avx2, 6)},
 	{Name: "pack_avx512", Build: packs(avx512)},

@@ -61,7 +61,7 @@ func rowKernel(w emit.Width, e element, rows, acts int) {
 	}
 	firstAct, weight := 24, 30
 	if !w.AVX512() {
-		firstAct, weight = 8, 12
+		firstAct, weight = 12, 15
 	}
 	sum := func(r, a int) VecPhysical { return w.Reg(r*acts + a) }
 	for i := range rows * acts {
