@@ -15,8 +15,6 @@ type Communicator interface {
 	// Send hands x to rank to, which receives it by Recv into as many numbers. It returns once they have been copied.
 	Send(to int, x []float32) error
 	Recv(from int, x []float32) error
-	// Abort ends all calls of the group, those that wait and those to come, with err, until a Reset.
+	// Abort ends all calls of the group, those that wait and those to come, with err; those of other ranks with what it says.
 	Abort(err error)
-	// Reset makes the group whole again after an Abort. No rank may be in a call.
-	Reset()
 }

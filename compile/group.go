@@ -9,7 +9,6 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/sampling"
-	"github.com/ridge-llm/ridge/comm"
 	"github.com/ridge-llm/ridge/comm/local"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/pass"
@@ -19,7 +18,7 @@ import (
 type Group struct {
 	programs []*Program // by stage, then tensor rank
 	last     *Program   // of the last stage, whose results are those of the whole
-	comms    []comm.Communicator
+	comms    []*local.Rank
 	groups   []graph.CacheGroup
 	ids      int
 }
@@ -35,7 +34,7 @@ func CompileGroup(g *graph.Graph, o pass.Options, devs []backend.Device, files T
 		return nil, err
 	}
 	x := &Group{groups: groups, ids: tokenIDs(g)}
-	stages, pipelines := make([][]comm.Communicator, l.Pipeline), make([][]comm.Communicator, l.Tensor)
+	stages, pipelines := make([][]*local.Rank, l.Pipeline), make([][]*local.Rank, l.Tensor)
 	for s := range stages {
 		stages[s] = local.New(l.Tensor)
 		x.comms = append(x.comms, stages[s][0])

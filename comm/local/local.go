@@ -4,8 +4,6 @@ package local
 import (
 	"fmt"
 	"sync"
-
-	"github.com/ridge-llm/ridge/comm"
 )
 
 // group is what the ranks of a communicator share.
@@ -27,20 +25,20 @@ type message struct {
 	done chan error
 }
 
-// rank implements comm.Communicator.
-type rank struct {
+// Rank implements comm.Communicator.
+type Rank struct {
 	*group
 	number int
 	done   chan error // of its Send
 }
 
 // New is a group of n ranks.
-func New(n int) []comm.Communicator {
+func New(n int) []*Rank {
 	g := &group{given: make([][]float32, n), links: make([][]chan message, n), failed: make(chan struct{})}
 	g.changed.L = &g.mu
-	all := make([]comm.Communicator, n)
+	all := make([]*Rank, n)
 	for i := range all {
-		all[i] = &rank{g, i, make(chan error, 1)}
+		all[i] = &Rank{g, i, make(chan error, 1)}
 		for range n {
 			g.links[i] = append(g.links[i], make(chan message))
 		}
@@ -49,10 +47,10 @@ func New(n int) []comm.Communicator {
 }
 
 // Rank implements comm.Communicator.
-func (r *rank) Rank() int { return r.number }
+func (r *Rank) Rank() int { return r.number }
 
 // Size implements comm.Communicator.
-func (r *rank) Size() int { return len(r.given) }
+func (r *Rank) Size() int { return len(r.given) }
 
 // Abort implements comm.Communicator.
 func (g *group) Abort(err error) {
@@ -65,7 +63,7 @@ func (g *group) Abort(err error) {
 	}
 }
 
-// Reset implements comm.Communicator.
+// Reset makes the group whole again after an Abort. No rank may be in a call.
 func (g *group) Reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -109,7 +107,7 @@ func (g *group) sameLengths() error {
 }
 
 // AllReduce implements comm.Communicator: each rank sums a part of the numbers for all.
-func (r *rank) AllReduce(x []float32) error {
+func (r *Rank) AllReduce(x []float32) error {
 	r.given[r.number] = x
 	err := r.barrier(func() error {
 		if cap(r.sum) < len(x) {
@@ -137,7 +135,7 @@ func (r *rank) AllReduce(x []float32) error {
 }
 
 // AllGather implements comm.Communicator.
-func (r *rank) AllGather(dst, src []float32) error {
+func (r *Rank) AllGather(dst, src []float32) error {
 	if len(dst) != r.Size()*len(src) {
 		return fmt.Errorf("comm: %d ranks gather %d numbers each into room for %d", r.Size(), len(src), len(dst))
 	}
@@ -152,7 +150,7 @@ func (r *rank) AllGather(dst, src []float32) error {
 }
 
 // Send implements comm.Communicator.
-func (r *rank) Send(to int, x []float32) error {
+func (r *Rank) Send(to int, x []float32) error {
 	select {
 	case r.links[r.number][to] <- message{x, r.done}:
 	case <-r.failed:
@@ -162,7 +160,7 @@ func (r *rank) Send(to int, x []float32) error {
 }
 
 // Recv implements comm.Communicator.
-func (r *rank) Recv(from int, x []float32) error {
+func (r *Rank) Recv(from int, x []float32) error {
 	select {
 	case m := <-r.links[from][r.number]:
 		var err error

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package world
+
+import "io/fs"
+
+func device(fs.FileInfo) string { return "" }
