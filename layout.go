@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/comm/world"
 	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/compile/ranks"
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/device"
@@ -76,6 +78,7 @@ type loaded struct {
 	whole    *graph.Graph     // as one device would run it, for pricing
 	one      *compile.Program // nil: several devices have parts of it
 	prefault func(most int64)
+	lost     *world.World // of several processes
 }
 
 // parts are the graphs of a layout's devices.
@@ -108,19 +111,45 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 			return nil, err
 		}
 	}
+	var w *world.World
+	if o.Ranks.Rendezvous != "" {
+		if w, err = m.meet(o, passes); err != nil {
+			return nil, err
+		}
+		graphs = onHost(graphs, passes.Layout, w)
+	}
 	m.reserved, err = m.runtime.place(m.device.Info().Name, func(reserved int64) (int64, error) {
 		lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder)
 		if err := o.setPages(&lim, m.device, graphs, whole, reserved); err != nil {
+			if w != nil {
+				w.Fail(err) // the other ranks wait
+				err = errors.Join(err, w.Close())
+			}
 			return 0, err
 		}
 		m.context, m.limits = lim.SeqPages*lim.PageSize, lim
-		if err := m.compileFor(prog, o, g, passes, lim); err != nil {
+		if w != nil {
+			err = m.startRanks(prog, g, passes, w)
+		} else {
+			err = m.compileFor(prog, o, g, passes, lim)
+		}
+		if err != nil {
 			return 0, err
 		}
 		m.memory = prog.Memory()
 		return m.memory.Weights + m.memory.Caches + m.memory.Arena, nil
 	})
 	return prog, err
+}
+
+// onHost is which of a layout's graphs are in the memory of rank 0's host.
+func onHost(graphs []*graph.Graph, l pass.Layout, w *world.World) (here []*graph.Graph) {
+	for rank := range w.Size() {
+		if at := ranks.Place(l, rank); w.Near(rank) {
+			here = append(here, graphs[at.Stage*l.Tensor+at.Tensor])
+		}
+	}
+	return here
 }
 
 // compileFor compiles a graph, which is the one before the passes, for the model's device or as many as its layout has.

@@ -74,6 +74,8 @@ type Options struct {
 
 	// Layout spreads the model over several devices of the backend, which on a CPU share its threads.
 	Layout Layout
+	// Ranks spreads the devices of Layout over processes. The zero value is this process.
+	Ranks Ranks
 
 	// Deterministic makes an answer on the CPU independent of the requests beside it, to the last bit, whatever its weights'
 	// format; see cpu.Options.
@@ -143,6 +145,9 @@ func (o Options) check() error {
 		return err
 	}
 	if err := o.Layout.check(o); err != nil {
+		return err
+	}
+	if err := o.Ranks.check(o.Layout); err != nil {
 		return err
 	}
 	return o.KV.check()

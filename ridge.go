@@ -33,6 +33,7 @@ import (
 	"github.com/ridge-llm/ridge/compile/earlyexit"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/grammar/language"
+	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/internal/recording"
@@ -136,30 +137,28 @@ func (m *Model) readText(o Options) (err error) {
 // short steps would be long ones otherwise, and no more of a large one than it is going to use soon.
 const prefaultedAhead = 1 << 30
 
-// compile makes the model's graph a program of the chosen device and starts an engine on it.
-func (m *Model) compile(o Options) error {
-	o.Speculation = o.Speculation.recognised()
+// graph opens the chosen device, builds the model's graph for it, and says what the passes are to do.
+func (m *Model) graph(o Options) (g *graph.Graph, passes pass.Options, err error) {
 	cache, err := device.CacheType(o.Backend, o.Cache)
 	if err != nil {
-		return err
+		return nil, passes, err
 	}
 	if m.device, err = m.runtime.devices.Open(o.device()); err != nil {
-		return err
+		return nil, passes, err
 	}
 	info := m.device.Info()
 	m.readsFiles = !device.OnGPU(o.Backend)
 	if m.pooling, err = o.pooling(m.dir); err != nil {
-		return err
+		return nil, passes, err
 	}
 	if err = m.readHead(); err != nil {
-		return err
+		return nil, passes, err
 	}
-	g, err := m.dir.Model.Graph(model.Options{Act: info.Act, Cache: cache, AllHidden: m.pooling != PoolLast})
-	if err != nil {
-		return err
+	if g, err = m.dir.Model.Graph(model.Options{Act: info.Act, Cache: cache, AllHidden: m.pooling != PoolLast}); err != nil {
+		return nil, passes, err
 	}
 	if g, err = o.Speculation.keep(g, m.dir); err != nil {
-		return err
+		return nil, passes, err
 	}
 	for _, w := range m.dir.Model.Warnings {
 		if o.Note != nil {
@@ -167,14 +166,22 @@ func (m *Model) compile(o Options) error {
 		}
 	}
 	if err := o.checkContext(m.dir.Model.Config, g); err != nil {
-		return err
+		return nil, passes, err
 	}
 	weights, err := pass.OnLoadFormat(o.Quantization, info.Act)
+	passes = pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Inputs: pass.OnLoadInputs(o.Quantization), Kernels: compile.Kernels{Device: m.device}, Adapters: o.adapters()}
+	return g, passes, err
+}
+
+// compile makes the model's graph a program of the chosen device and starts an engine on it.
+func (m *Model) compile(o Options) error {
+	o.Speculation = o.Speculation.recognised()
+	g, passes, err := m.graph(o)
 	if err != nil {
 		return err
 	}
 	m.quantization = o.Quantization
-	prog, err := m.place(o, g, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Inputs: pass.OnLoadInputs(o.Quantization), Kernels: compile.Kernels{Device: m.device}, Adapters: o.adapters()})
+	prog, err := m.place(o, g, passes)
 	if err != nil {
 		return err
 	}
@@ -232,7 +239,9 @@ func (m *Model) startEngine(o Options, prog *loaded) error {
 			return err
 		}
 	}
-	m.engine, err = engine.New(runner, settings)
+	if m.engine, err = engine.New(runner, settings); err == nil && prog.lost != nil {
+		go m.watch(prog.lost)
+	}
 	return err
 }
 

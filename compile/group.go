@@ -29,7 +29,7 @@ func CompileGroup(g *graph.Graph, o pass.Options, devs []backend.Device, files T
 	if l.Data != 1 || len(devs) != l.Devices() {
 		return nil, fmt.Errorf("compile: %d devices for the layout %s; one replica on as many devices as it takes can run", len(devs), l)
 	}
-	groups, err := cacheGroups(g, lim)
+	groups, err := CacheGroups(g, lim)
 	if err != nil {
 		return nil, err
 	}

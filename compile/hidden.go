@@ -79,6 +79,14 @@ func (p *Program) Ids() int {
 	return p.Vocab()
 }
 
+// AllIds is Ids of the model that the program is a part of.
+func (p *Program) AllIds() int {
+	if p.ids > 0 {
+		return p.ids
+	}
+	return p.Ids()
+}
+
 // tokenIDs is how many rows a graph's table of token ids has; 0 when it has none.
 func tokenIDs(g *graph.Graph) int {
 	for _, n := range g.Nodes {

@@ -40,6 +40,7 @@ type Program struct {
 	adapters    map[*graph.Weight]backend.Weight // that adapters fill
 	prefaulting prefaulting
 	memory      Memory
+	ids         int // token ids of the whole model, of a part of it; 0: the graph says
 }
 
 // Memory is what a program takes on its device, in bytes.
@@ -52,7 +53,7 @@ type Memory struct {
 
 // Compile makes a Program. The limits' Pages must be set: the caches are allocated here.
 func Compile(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limits) (*Program, error) {
-	groups, err := cacheGroups(g, lim)
+	groups, err := CacheGroups(g, lim)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +63,24 @@ func Compile(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limi
 // CompilePart makes a program of a part of a model, which receives values from others and sends them, by its Recv and Send nodes, through
 // peers.
 func CompilePart(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limits, peers comm.Communicator) (*Program, error) {
-	groups, err := cacheGroups(g, lim)
+	groups, err := CacheGroups(g, lim)
 	if err != nil {
 		return nil, err
 	}
 	return compileRank(g, dev, files, lim, groups, Ranks{Pipeline: peers})
+}
+
+// CompileRank makes the program of one of several processes: of its part of a graph, which is whole before the passes.
+func CompileRank(part, whole *graph.Graph, dev backend.Device, files Tensors, lim backend.Limits, ranks Ranks) (*Program, error) {
+	groups, err := CacheGroups(whole, lim)
+	if err != nil {
+		return nil, err
+	}
+	p, err := compileRank(part, dev, files, lim, groups, ranks)
+	if err == nil {
+		p.ids = tokenIDs(whole)
+	}
+	return p, err
 }
 
 // compileRank is Compile for one of several devices. groups are those of the whole model; the graph may have caches of some of them.
@@ -214,8 +228,8 @@ func (p *Program) CopyPage(group int, from, to int32) error {
 	return nil
 }
 
-// cacheGroups is the cache groups that limits ask for: the graph's or, where they tell none apart, a single one.
-func cacheGroups(g *graph.Graph, lim backend.Limits) ([]graph.CacheGroup, error) {
+// CacheGroups is the cache groups that limits ask for: the graph's or, where they tell none apart, a single one.
+func CacheGroups(g *graph.Graph, lim backend.Limits) ([]graph.CacheGroup, error) {
 	groups := g.CacheGroups()
 	if len(lim.Groups) == 0 {
 		if slices.ContainsFunc(groups, func(c graph.CacheGroup) bool { return c.Recurrent }) {

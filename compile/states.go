@@ -12,10 +12,14 @@ import (
 
 // StatePages implements Runner.
 func (p *Program) StatePages(state, into int) int {
-	if n := p.limits.StatePages; n != 0 {
+	return StatePages(p.limits, p.PageBytes(state), p.PageBytes(into))
+}
+
+// StatePages is how many pages of so many bytes a state takes; 0: it cannot be kept there.
+func StatePages(lim backend.Limits, bytes, page int64) int {
+	if n := lim.StatePages; n != 0 {
 		return max(n, 0)
 	}
-	page, bytes := p.PageBytes(into), p.PageBytes(state)
 	if page == 0 || bytes == 0 {
 		return 0
 	}

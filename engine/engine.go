@@ -80,6 +80,9 @@ func (e *Engine) Together(submit func()) {
 // Close ends all requests with ErrClosed, waits for the engine's goroutine and frees the program.
 func (e *Engine) Close() { e.inbox.close() }
 
+// Fail has the engine end, all its requests with err, as if a step had failed beyond repair: for what is noticed beside steps.
+func (e *Engine) Fail(err error) { e.inbox.breakOff(err) }
+
 // Wait waits until the engine has stopped: nil is returned after Close, and else why it could not go on.
 func (e *Engine) Wait() error {
 	<-e.inbox.done

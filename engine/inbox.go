@@ -17,6 +17,7 @@ type inbox struct {
 	draining  bool
 	closed    bool
 	failed    error
+	broken    error // of Engine.Fail: why the engine is to end
 
 	left []*request // of admit, used again: gone, or refused by the scheduler
 
@@ -52,6 +53,23 @@ func (in *inbox) close() {
 	in.signal()
 	in.mu.Unlock()
 	<-in.done
+}
+
+// breakOff has the engine end with an error.
+func (in *inbox) breakOff(err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.broken == nil {
+		in.broken = err
+	}
+	in.signal()
+}
+
+// brokenOff is why the engine is to end; nil: it is not.
+func (in *inbox) brokenOff() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.broken
 }
 
 // fail notes why the engine cannot go on.

@@ -105,7 +105,10 @@ func (l *loop) iterate(current *InFlight) (next *InFlight, more bool) {
 		l.endAll(ErrClosed)
 		return nil, false
 	}
-	next, err := l.step(current)
+	err := l.inbox.brokenOff()
+	if err == nil {
+		next, err = l.step(current)
+	}
 	if failure := (*stepFailure)(nil); errors.As(err, &failure) {
 		err = l.isolate(failure)
 	}

@@ -105,6 +105,9 @@ func (f *cascadeFlags) load(ctx context.Context, model *modelFlags) (*loaded, er
 	if model.options.MaxLoRAs > 0 {
 		return nil, errors.New("--cascade takes no adapters (--lora, --lora-dir, --max-loras): which of the models they are for is not said")
 	}
+	if model.options.Ranks.Rendezvous != "" {
+		return nil, errors.New("--cascade and ranks (--ranks, --rendezvous): processes share one model; leave one out")
+	}
 	r, err := ridge.NewRuntime(ridge.RuntimeOptions{Threads: model.options.Threads})
 	if err != nil {
 		return nil, err

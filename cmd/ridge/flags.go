@@ -17,6 +17,7 @@ import (
 type modelFlags struct {
 	path     string
 	template string // file
+	ranks    rankFlags
 	options  ridge.Options
 }
 

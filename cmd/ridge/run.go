@@ -53,11 +53,14 @@ answers, which knows small stories and the vocabulary of LLM inference.`,
 			if err != nil {
 				return err
 			}
+			f.lora.prepare(&f.model.options)
+			if worked, err := f.model.work(cmd.Context()); worked || err != nil {
+				return err
+			}
 			prompt, given, err := readPrompt(args, os.Stdin)
 			if err != nil {
 				return err
 			}
-			f.lora.prepare(&f.model.options)
 			models, err := f.cascade.load(cmd.Context(), &f.model)
 			if err != nil {
 				return err
@@ -90,6 +93,7 @@ answers, which knows small stories and the vocabulary of LLM inference.`,
 		},
 	}
 	f.model.add(cmd)
+	f.model.ranks.add(cmd.Flags())
 	f.sampling.add(cmd)
 	f.structured.add(cmd)
 	f.lora.add(cmd.Flags(), &f.model.options)

@@ -67,6 +67,7 @@ several models are: each answers what it is sure enough of and passes the rest o
 		},
 	}
 	f.model.add(cmd)
+	f.model.ranks.add(cmd.Flags())
 	addEngine(cmd, &f.model.options)
 	fl := cmd.Flags()
 	f.lora.addServed(fl, &f.model.options)
@@ -99,6 +100,9 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("--batch-quota is %d; 0 (any number of batches) or more is possible", f.quota.Batches)
 	}
 	f.lora.prepare(&f.model.options)
+	if worked, err := f.model.work(cmd.Context()); worked || err != nil {
+		return err
+	}
 	addProcessors(&f.model.options)
 	var err error
 	if f.server.Keys, err = f.readKeys(); err != nil {

@@ -109,6 +109,9 @@ func (r *reloading) reloadModel(ctx context.Context) error {
 		f.server.Log.Info("the model's files have not changed")
 		return nil
 	}
+	if f.model.options.Ranks.Rendezvous != "" {
+		return errors.New("it is of several processes (--ranks, --rendezvous), which load a model when they start; start the server again")
+	}
 	was := f.model.options.Record
 	f.model.options.Record = nil // a recording is of one model
 	s, m, err := r.load(ctx)

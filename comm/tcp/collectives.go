@@ -9,7 +9,7 @@ import (
 type transfers struct {
 	rank     *Rank
 	kind     uint32
-	out, in  int
+	out      int
 	sent     chan error
 	received []chan error // by peer
 }

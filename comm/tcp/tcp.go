@@ -35,6 +35,7 @@ type Rank struct {
 	number int
 	peers  []*peer // nil: this rank
 	got    [][]float32
+	closed bool
 	mu     sync.Mutex
 	err    error
 }
@@ -84,18 +85,18 @@ func (r *Rank) Size() int { return len(r.peers) }
 // Close ends the connections. No call may be under way.
 func (r *Rank) Close() error {
 	r.fail(errors.New("comm: the group is closed"))
+	if r.closed {
+		return nil
+	}
+	r.closed = true
 	var err error
 	for _, p := range r.peers {
 		if p == nil {
 			continue
 		}
 		for _, s := range p.streams {
-			if s.out == nil {
-				continue
-			}
 			close(s.out)
 			close(s.in)
-			s.out = nil
 			err = errors.Join(err, s.conn.Close())
 		}
 	}

@@ -164,6 +164,9 @@ func (m *meet) lead(ctx context.Context) error {
 		ip, _, _ := net.SplitHostPort(m.w.links[rank].conn.RemoteAddr().String())
 		w.Addresses[rank] = net.JoinHostPort(ip, fmt.Sprint(h.Port))
 	}
+	for _, h := range hellos {
+		m.w.near = append(m.w.near, h.Host == hellos[0].Host)
+	}
 	for i, g := range m.Groups {
 		memory, err := m.shared(hellos, i, g)
 		if err != nil {

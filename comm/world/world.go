@@ -6,8 +6,10 @@ package world
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/ridge-llm/ridge/comm"
@@ -56,6 +58,7 @@ type closer interface {
 type World struct {
 	rank, size int
 	noticed    time.Duration
+	near       []bool  // of rank 0: ranks on its host
 	links      []*link // of rank 0: to each other; of others: to rank 0 at 0
 	groups     []closer
 	inbox      chan []byte   // of a rank that does not lead: what rank 0 sends
@@ -72,6 +75,9 @@ func (w *World) Rank() int { return w.rank }
 
 // Size is how many ranks there are.
 func (w *World) Size() int { return w.size }
+
+// Near reports, of rank 0, whether a rank is on the same host.
+func (w *World) Near(rank int) bool { return w.near[rank] }
 
 // Group is this rank's end of group i of Options.Groups; nil when it is not in it.
 func (w *World) Group(i int) comm.Communicator {
@@ -139,7 +145,10 @@ func (w *World) hear(rank int, l *link) {
 // gone notes that a rank has gone, unless it has said so.
 func (w *World) gone(rank int, err error) {
 	var timeout net.Error
-	why := "its connection has ended: " + err.Error()
+	why := "its connection has failed: " + err.Error()
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		why = "its process has ended"
+	}
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		why = fmt.Sprintf("nothing has come from it for %s", w.noticed)
 	}
