@@ -54,6 +54,7 @@ var policy = []struct {
 	{"engine/draft/hiddenmodel", []string{"backend", "compile", "engine/draft"}, "programs that draft; it knows no model by name"},
 	{"engine/draft/medusa", []string{"backend", "compile", "graph", "quant", "weights/recipe", "engine/draft"}, "heads as graphs of their own"},
 	{"engine/draft", nil, "guesses at tokens, ints and slices only"},
+	{"engine/diffusion", nil, "which tokens are found when, numbers only"},
 	{"engine/adapters", nil, "ints and slices only"},
 	{"engine/predict", []string{"graph", "engine/sched"}, "numbers of steps; it knows no requests"},
 	{"engine/account", []string{"graph", "price"}, "times of steps; it knows no requests' texts"},

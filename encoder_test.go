@@ -107,7 +107,7 @@ func TestEncoderRefusals(t *testing.T) {
 	}
 	o := ridge.Options{Parallel: 1}
 	o.StepTokens = 32
-	if small, err := ridge.Load(dir, o); err == nil || !strings.Contains(err.Error(), "an encoder computes in one step") {
+	if small, err := ridge.Load(dir, o); err == nil || !strings.Contains(err.Error(), "are computed in one step") {
 		t.Errorf("steps shorter than texts gave %v", err)
 		if err == nil {
 			small.Close()

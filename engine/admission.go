@@ -15,6 +15,7 @@ import (
 type admission struct {
 	prog       compile.Runner
 	ids        int // that tokens may have
+	diffusion  *Diffusion
 	inbox      *inbox
 	clock      clock
 	times      *predict.Times
@@ -46,6 +47,9 @@ func (a *admission) submit(ctx context.Context, r Request, siblings []Request) e
 		return err
 	}
 	in.submitted = append(in.submitted, q)
+	if a.diffusion != nil { // every answer has blocks of its own from the first step on
+		in.submitted, q.siblings = append(in.submitted, q.siblings...), nil
+	}
 	in.signal()
 	return nil
 }
@@ -73,6 +77,9 @@ func (a *admission) prepare(ctx context.Context, r Request) (*request, error) {
 	if err := checkAdapters(&r, a.prog.Limits()); err != nil {
 		return nil, err
 	}
+	if err := a.checkDiffusion(&r); err != nil {
+		return nil, err
+	}
 	for i, id := range r.Prompt {
 		if id < 0 || int(id) >= a.ids {
 			return nil, invalid("token %d of the prompt is %d; the vocabulary has %d", i, id, a.ids)
@@ -97,6 +104,14 @@ func (a *admission) prepare(ctx context.Context, r Request) (*request, error) {
 	q.sched.Limit = min(len(r.Prompt)+r.MaxTokens, room)
 	q.sched.Priority = r.Priority
 	q.whole = r.Hidden != nil && a.prog.HiddenOfAll() || r.Embeddings != nil || r.PromptLogprobs != nil
+	if a.diffusion != nil {
+		q.whole = true // what the cache has of a text depends on what comes after
+		if answers(&r) {
+			q.denoising = newDenoising(a.diffusion, r.Diffusion)
+			q.beginBlock(len(r.Prompt))
+			q.sched.Target = len(q.tokens)
+		}
+	}
 	now := a.clock.now()
 	q.ledger = account.Open(now)
 	q.sched.Arrived = int64(now.Sub(a.clock.started))

@@ -39,7 +39,9 @@ func (f *InFlight) fill(p *pages, current *InFlight) {
 		f.fillPromptRows(a, len(b.Tokens)-a.tokens)
 		a.fillDraft(b, trees, pairs)
 		p.fillTables(b, r, a.tokens+a.drafted)
-		if a.row, a.rows = len(b.LogitsIndices), 0; end == r.known() {
+		if a.row, a.rows = len(b.LogitsIndices), 0; r.denoising != nil {
+			f.fillBlockRows(a, len(b.Tokens)-a.tokens)
+		} else if end == r.known() {
 			a.rows = 1 + a.drafted
 			for row := last; row < len(b.Tokens); row++ {
 				b.LogitsIndices = append(b.LogitsIndices, int32(row))
@@ -50,6 +52,16 @@ func (f *InFlight) fill(p *pages, current *InFlight) {
 		b.RopeLen = append(b.RopeLen, int32(r.known()))
 	}
 	f.fillAdapters()
+}
+
+// fillBlockRows adds the rows that propose tokens for the request's block to those whose logits are wanted. first is the row of the advance's first token.
+func (f *InFlight) fillBlockRows(a *advance, first int) {
+	d := a.request.denoising
+	lo, hi := d.logitsRows(a.from)
+	d.lo, a.rows = lo, hi-lo
+	for at := lo; at < hi; at++ {
+		f.batch.LogitsIndices = append(f.batch.LogitsIndices, int32(first+at-a.from))
+	}
 }
 
 // fillDraft adds the rows of the request's draft behind its known tokens, of which the last is the root of the tree. trees says that the batch has

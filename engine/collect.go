@@ -35,11 +35,15 @@ func (l *loop) collect(f, next *InFlight, began time.Time) error {
 func (l *loop) finishOutput(o *output) {
 	r := o.request
 	l.meter.stats.Output += int64(o.emitted)
-	l.recorder.Output(r.sched.ID, o.stepOutput())
+	if !l.finds { // else they are not the last of the request's tokens, and nothing is recorded
+		l.recorder.Output(r.sched.ID, o.stepOutput())
+	}
 	if !o.reconcile() || r.waits {
 		l.queue.stale, r.waits = true, false // the schedule knows nothing of the tokens that came
 	}
 	switch {
+	case r.denoising != nil:
+		l.settleBlock(r)
 	case o.rows > 1:
 		l.speculation.settle(o)
 	case o.emitted == 0 && o.reason == "" && o.err == nil:

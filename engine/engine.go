@@ -46,13 +46,16 @@ func newEngine(prog compile.Runner, o Options) (*Engine, error) {
 	if err := o.check(prog.Limits()); err != nil {
 		return nil, err
 	}
+	if err := o.checkDiffusion(prog); err != nil {
+		return nil, err
+	}
 	e := &Engine{inbox: newInbox()}
 	if err := e.loop.init(prog, o, &e.inbox, &e.history); err != nil {
 		return nil, err
 	}
 	m := &e.loop.meter
 	e.admission = admission{
-		prog: prog, ids: prog.Ids(), inbox: &e.inbox, clock: m.clock, times: m.times,
+		prog: prog, ids: prog.Ids(), diffusion: o.Diffusion, inbox: &e.inbox, clock: m.clock, times: m.times,
 		stepTokens: o.sched(prog.Limits()).MaxBatchedTokens, targetITL: o.TargetITL, itlRatio: o.ITLRatio, maxWaiting: o.waiting(),
 	}
 	return e, nil

@@ -57,7 +57,7 @@ func catch(err *error) {
 // another of the same schedule found more in the cache than was assumed, waits for the next step.
 func (l *loop) reserve(f *InFlight) error {
 	l.pages.copies = l.pages.copies[:0]
-	spare := l.sparePromptRows()
+	spare, logits := l.sparePromptRows(), l.prog.Limits().Logits
 	if err := l.pages.preempt(&l.queue); err != nil {
 		return err
 	}
@@ -85,6 +85,10 @@ func (l *loop) reserve(f *InFlight) error {
 		n = r.fitPromptRows(from, n, &spare)
 		if from+n < r.known() {
 			r.draft.Cut(0)
+		}
+		if !r.fitBlockRows(from, &logits) {
+			r.sched.Computed = from
+			continue
 		}
 		if l.speculation.take(r, n) {
 			f.requests = append(f.requests, advance{request: r, from: from, tokens: n, drafted: len(r.draft.Tokens)})

@@ -16,6 +16,7 @@ type loop struct {
 	prog  compile.Runner
 	ids   int    // that tokens may have
 	inbox *inbox // what comes from other goroutines
+	finds bool   // tokens are found in any order: see denoise.go
 
 	queue       queue        // which requests wait and run
 	isolated    isolation    // requests of a step that failed
@@ -37,6 +38,7 @@ func (l *loop) init(prog compile.Runner, o Options, in *inbox, h *history) (err 
 		return err
 	}
 	l.prog, l.ids, l.inbox, l.meter, l.recorder, l.intact = prog, prog.Ids(), in, newMeter(o, h), o.Recorder, o.Intact
+	l.finds = o.Diffusion != nil
 	if l.recorder == nil {
 		l.recorder = unrecorded{}
 	}
@@ -44,7 +46,7 @@ func (l *loop) init(prog compile.Runner, o Options, in *inbox, h *history) (err 
 		l.intact = func() error { return nil }
 	}
 	settings := o.sched(prog.Limits())
-	settings.Whole = prog.Encoder()
+	settings.Whole = prog.Encoder() || o.Diffusion != nil
 	asked := func(of func(sched.Shape) float64) func(sched.Shape) float64 { // in µs
 		return func(s sched.Shape) float64 {
 			seconds := of(s)
@@ -68,7 +70,7 @@ func (l *loop) init(prog compile.Runner, o Options, in *inbox, h *history) (err 
 	l.resident = newResidency(prog, &l.queue, settings.AgingBound, in.signal)
 	l.speculation = newSpeculation(o.Speculation, l, settings.MaxBatchedTokens)
 	l.hidden = hiddenStates{prog: prog}
-	l.pool = newSamplerPool(prog)
+	l.pool = newSamplerPool(prog, l.finds)
 	l.publish()
 	return nil
 }
@@ -173,7 +175,7 @@ func (l *loop) end(r *request, reason sample.Reason, err error) {
 		l.meter.stats.ended(r.output)
 	}
 	r.forget()
-	r.finish(Final{Reason: reason, Err: err, End: r.end, Cached: r.cached, Stranded: r.stranded, Output: r.output, Drafted: r.drafted, Accepted: r.accepted, Account: r.ledger.Close(l.meter.now())})
+	r.finish(Final{Reason: reason, Err: err, End: r.end, Cached: r.cached, Stranded: r.stranded, Output: r.output, Drafted: r.drafted, Accepted: r.accepted, Steps: r.denoising.stepsTaken(), Account: r.ledger.Close(l.meter.now())})
 	for _, s := range r.siblings { // the prompt was not computed, and will not be
 		s.finish(Final{Err: cmp.Or(err, ErrClosed)})
 	}

@@ -36,6 +36,8 @@ type Options struct {
 	// Predictor says what steps take: which chunk of a prompt still fits in TargetITL, and whether swapping is cheaper. nil,
 	// and whenever it cannot tell: averages of what was measured.
 	Predictor predict.Predictor
+	// Diffusion says that the model fills masked tokens in; nil: it writes from left to right.
+	Diffusion *Diffusion
 	// Speculation drafts tokens that steps verify.
 	Speculation Speculation
 	// Recorder is given what is decided, and on what grounds; nil: none.

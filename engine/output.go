@@ -15,8 +15,16 @@ func (o *output) take(s sampler, f *InFlight, thread int) {
 		if p := recover(); p != nil {
 			o.reason, o.err = "", &PanicError{p, debug.Stack()}
 		}
-		o.emitted = len(r.tokens) - o.position
+		if r.denoising == nil {
+			o.emitted = len(r.tokens) - o.position
+		}
 	}()
+	if r.denoising != nil {
+		if o.denoise(s, f, thread); o.reason == "" && o.err == nil {
+			o.err = r.ctx.Err()
+		}
+		return
+	}
 	if r.Forced != nil {
 		o.takeForced()
 		return

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/engine/account"
+	"github.com/ridge-llm/ridge/engine/diffusion"
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/grammar"
 	"github.com/ridge-llm/ridge/engine/kv"
@@ -38,6 +39,8 @@ type Request struct {
 	PromptLogprobs func(position int, c sample.Choice)
 	// Second is where the second of two texts begins in the prompt, for encoders that tell them apart; 0: there is one.
 	Second int
+	// Diffusion is how an answer of a model that fills masked tokens in is found.
+	Diffusion diffusion.Options
 	// Forced, if not nil, is the answer: one StepOutput comes with each step, and nothing is sampled. For replay.
 	Forced []StepOutput
 	// ForcedDrafts are the drafts that steps verified when the Forced answer was made, by the number of tokens that were known then. nil: the
@@ -61,6 +64,7 @@ type Final struct {
 	Output   int            // tokens emitted
 	Drafted  int            // tokens of its drafts
 	Accepted int            // of them, those that were accepted
+	Steps    int            // of denoising
 	Account  account.Account
 }
 
@@ -103,6 +107,7 @@ type request struct {
 	choose     func(logits []float32, drafted []int32) int32 // see draft.Sequence; nil before the first draft
 	acceptance *draft.Acceptance                             // of its drafts; nil before the first
 	maskErr    error
+	denoising  *denoising // of an answer whose tokens are found in any order; nil: they come one behind the other
 	ledger     account.Ledger
 }
 

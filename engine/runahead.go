@@ -25,6 +25,10 @@ package engine
 // scheduled again. Siblings join with the pages that their request has now, so it takes no part in a step before they have.
 func (l *loop) anticipate(f *InFlight) {
 	l.admit()
+	if l.finds { // what comes next depends on what is found
+		l.queue.stale = true
+		return
+	}
 	for i := range f.outputs {
 		o := &f.outputs[i]
 		r := o.request

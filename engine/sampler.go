@@ -31,9 +31,9 @@ type sampler interface {
 	drain()
 }
 
-// newSampler is the sampler for a program, to be used by so many threads.
-func newSampler(prog compile.Runner, threads int) sampler {
-	if prog.CanSample() {
+// newSampler is the sampler for a program, to be used by so many threads. onHost says that whole rows of logits are needed, whatever the device can do.
+func newSampler(prog compile.Runner, threads int, onHost bool) sampler {
+	if prog.CanSample() && !onHost {
 		return &deviceSampler{prog: prog}
 	}
 	h := &hostSampler{prog: prog, samplers: make([]sample.Sampler, threads)}

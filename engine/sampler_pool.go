@@ -28,14 +28,14 @@ type samplerPool struct {
 	yield   bool // a lent thread lets the goroutines run that its tokens have woken, see loop.serve
 }
 
-// newSamplerPool is the pool for a program. close ends its own threads.
-func newSamplerPool(prog compile.Runner) *samplerPool {
+// newSamplerPool is the pool for a program, see newSampler. close ends its own threads.
+func newSamplerPool(prog compile.Runner, onHost bool) *samplerPool {
 	p := &samplerPool{}
 	threads := 0
 	if p.lender, threads = prog.ThreadLender(); p.lender == nil {
 		threads = min(runtime.GOMAXPROCS(0), prog.Limits().Logits)
 	}
-	p.sampler = newSampler(prog, threads)
+	p.sampler = newSampler(prog, threads, onHost)
 	p.work = func(thread int) {
 		for i := int(p.next.Add(1)) - 1; i < p.n; i = int(p.next.Add(1)) - 1 {
 			if p.prompts {

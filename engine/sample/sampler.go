@@ -43,7 +43,7 @@ func (s *Sampler) Sample(logits []float32, st *State, mask []uint32) (Choice, er
 	}
 	choice := Choice{Token: int32(best)}
 	if !p.greedy() {
-		choice.Token = s.draw(logits, top, p, uniform(p.Seed, st.outputs))
+		choice.Token = s.draw(logits, top, p, uniform(p.Seed, st.outputs+st.again))
 	}
 	if p.Logprobs {
 		s.report(&choice, raw, p.TopLogprobs)

@@ -13,6 +13,7 @@ type State struct {
 	bias    []bias   // logit_bias, by id
 	history history  // empty unless a penalty is on
 	outputs uint64   // output tokens so far
+	again   uint64   // see Again
 	fixed   []fixed  // bias and Params.Late, for devices; see Describe
 	both    []uint32 // static and a grammar's mask in one, likewise
 	ahead   *State   // after tokens of a draft; see DescribeAfter
@@ -52,6 +53,9 @@ func (s *State) Observe(id int32) {
 		s.history.add(id, true)
 	}
 }
+
+// Again has the next Sample draw another random number than those with other n: where tokens are found in any order, several are drawn before one is observed.
+func (s *State) Again(n int) { s.again = uint64(n) << 32 }
 
 // changesLogits reports whether anything but temperature and the filters will touch the row.
 func (s *State) changesLogits(mask []uint32) bool {

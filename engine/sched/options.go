@@ -41,7 +41,7 @@ type Options struct {
 	MaxContext int // tokens that the model can attend to
 
 	MaxBatchedTokens int  // tokens in a step
-	Whole            bool // prompts are computed in one step each, as encoders need it; MaxContext may be no more than a step
+	Whole            bool // what a request has left is computed in one step, as rows that see one another need it (encoders, diffusion); MaxContext may be no more than a step
 	MaxSeqs          int  // requests running at once
 	MaxWaiting       int  // requests waiting at most; more are refused
 
@@ -87,7 +87,7 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("sched: a step takes %d tokens (max-num-batched-tokens); with %d requests running at once (max-num-seqs) it must take %d, a token for each and a page of %d for a prompt", o.MaxBatchedTokens, o.MaxSeqs, o.MaxSeqs+o.PageSize, o.PageSize)
 	}
 	if o.Whole && o.MaxBatchedTokens < o.MaxContext {
-		return fmt.Errorf("sched: a step takes %d tokens and a request may have %d, which an encoder computes in one step; lower the context to %d or raise max-num-batched-tokens", o.MaxBatchedTokens, o.MaxContext, o.MaxBatchedTokens)
+		return fmt.Errorf("sched: a step takes %d tokens and a request may have %d, which are computed in one step, since they see one another; lower the context to %d or raise max-num-batched-tokens", o.MaxBatchedTokens, o.MaxContext, o.MaxBatchedTokens)
 	}
 	if o.Watermark < 0 || o.Watermark >= o.Pages {
 		return fmt.Errorf("sched: the watermark is %d pages of %d; it must leave some to use", o.Watermark, o.Pages)

@@ -60,6 +60,14 @@ func (s *State) Schedule(out *Schedule, cache Cache, now int64) {
 			dropped:   zeroed(out.dropped, n),
 		},
 	}
+	if s.options.Whole {
+		out.serveWhole()
+		if len(out.Preempt) == 0 {
+			out.admit(now)
+		}
+		out.compact()
+		return
+	}
 	first := 0 // running requests to serve first, each with one token at least
 	for _, r := range s.running {
 		if r.left() <= short {
@@ -97,6 +105,15 @@ func zeroed[T any](slice []T, n int) []T {
 	slice = slice[:n]
 	clear(slice)
 	return slice
+}
+
+// serveWhole gives running requests all that they have left, in the order in which they run, as far as the step has room.
+func (p *Schedule) serveWhole() {
+	for i, r := range p.state.running {
+		if r.left() <= p.budget {
+			p.serve(i, r.left())
+		}
+	}
 }
 
 // serve gives running request i its next n tokens, and preempts others for their pages if need be, or the request
