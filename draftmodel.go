@@ -64,6 +64,9 @@ func draftGraph(o Options, dir *modeldir.Dir, dev backend.Device) (*graph.Graph,
 	if dir.Model.Config.Encoder {
 		return nil, errors.New("ridge: the draft model is an encoder, which generates no text; choose another")
 	}
+	if dir.Model.Config.Diffusion != nil {
+		return nil, errors.New("ridge: the draft model fills masked tokens in (diffusion), and drafts are written from left to right; choose another")
+	}
 	cache, err := device.CacheType(o.Backend, o.Cache)
 	if err != nil {
 		return nil, err

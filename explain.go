@@ -19,6 +19,7 @@ type Explanation struct {
 	Output   int `json:"output_tokens"`
 	// Drafted is the tokens that were drafted for the answer, and Accepted those of them that became part of it.
 	Drafted  int     `json:"draft_tokens,omitempty"`
+	Steps    int     `json:"diffusion_steps,omitempty"` // in which the tokens of a masked diffusion model were found
 	Accepted int     `json:"accepted_tokens,omitempty"`
 	Floor    float64 `json:"floor_seconds"` // the least that prompt and answer take on this device: every kernel at the roofline, no other request
 }
@@ -32,7 +33,7 @@ type Part struct {
 
 // Explain says where the time of an answer went.
 func (m *Model) Explain(f *Finish) Explanation {
-	x := Explanation{Wall: f.Wall.Seconds(), Prompt: f.Prompt, Cached: f.Cached, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted}
+	x := Explanation{Wall: f.Wall.Seconds(), Prompt: f.Prompt, Cached: f.Cached, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Steps: f.Steps}
 	add := func(what string, d time.Duration) {
 		if d > 0 {
 			x.Parts = append(x.Parts, Part{what, d.Seconds(), d.Seconds() / max(x.Wall, 1e-9)})

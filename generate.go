@@ -35,6 +35,7 @@ type Finish struct {
 	Output   int             // tokens
 	Drafted  int             // tokens that were drafted for the answer
 	Accepted int             // of them, those that became part of it
+	Steps    int             // steps of diffusion in which the tokens were found; 0: they came from left to right
 	Prefill  time.Duration   // until the first token
 	Decode   time.Duration   // from the first token to the last
 	Wall     time.Duration   // from the call to the end
@@ -173,7 +174,7 @@ func (m *Model) room(ids []int32, p Params) int {
 }
 
 func (a *answer) request(m *Model, ids []int32, p Params) engine.Request {
-	r := engine.Request{Prompt: ids, Params: p.Sampling, MaxTokens: m.room(ids, p), Priority: p.Priority, Salt: m.salt(&p), Shown: m.shown(&p), Emit: a.emit, Done: a.done}
+	r := engine.Request{Prompt: ids, Params: p.Sampling, MaxTokens: m.room(ids, p), Priority: p.Priority, Salt: m.salt(&p), Shown: m.shown(&p), Diffusion: p.Diffusion, Emit: a.emit, Done: a.done}
 	if p.MinTokens > 0 {
 		r.Params.MinTokens, r.Params.Late = p.MinTokens, slices.Concat(m.ends, p.StopIDs)
 	}
@@ -213,7 +214,7 @@ func (a *answer) done(f engine.Final) {
 		a.queue.put(Piece{}, public(f.Err))
 		return
 	}
-	finish := &Finish{Reason: f.Reason, End: f.End, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Wall: time.Since(a.started), account: f.Account}
+	finish := &Finish{Reason: f.Reason, End: f.End, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Steps: f.Steps, Wall: time.Since(a.started), account: f.Account}
 	if !a.first.IsZero() {
 		finish.Prefill, finish.Decode = a.first.Sub(a.started), a.last.Sub(a.first)
 	}

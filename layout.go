@@ -119,7 +119,8 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 		graphs = onHost(graphs, passes.Layout, w)
 	}
 	m.reserved, err = m.runtime.place(m.device.Info().Name, func(reserved int64) (int64, error) {
-		lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder)
+		lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder || m.FillsIn())
+		m.blockLimits(&lim)
 		if err := o.setPages(&lim, m.device, graphs, whole, reserved); err != nil {
 			if w != nil {
 				w.Fail(err) // the other ranks wait

@@ -40,6 +40,7 @@ type Params struct {
 	NoAnswer       bool         // with PromptLogprobs: the answer has no tokens, whatever MaxTokens says
 	IgnoreEnd      bool         // go on after the model's end tokens
 	Special        bool         // write the special tokens of the answer out, as chat.OutputParser needs them
+	Diffusion      Diffusion    // how the answer of a masked diffusion model is found
 	Constraint     *Constraint  // a language that the answer must be in; nil: any
 	Priority       int          // under the priority policy: lower goes first
 	Adapters       []UseAdapter // that act on the answer and its prompt; their changes add up
@@ -73,7 +74,7 @@ func Greedy() Params {
 // 0.95, top-k 40.
 func (m *Model) Defaults() Params {
 	a := m.advice
-	if a.Greedy {
+	if a.Greedy || m.FillsIn() && a.Temperature == nil { // confidence is what orders the tokens of such a model, and noise blurs it
 		return Greedy()
 	}
 	p := Params{Sampling: sample.Default()}

@@ -176,6 +176,9 @@ func (m *Model) graph(o Options) (g *graph.Graph, passes pass.Options, err error
 // compile makes the model's graph a program of the chosen device and starts an engine on it.
 func (m *Model) compile(o Options) error {
 	o.Speculation = o.Speculation.recognised()
+	if err := m.errDiffusion(o); err != nil {
+		return err
+	}
 	g, passes, err := m.graph(o)
 	if err != nil {
 		return err
@@ -198,6 +201,7 @@ func (m *Model) compile(o Options) error {
 func (m *Model) startEngine(o Options, prog *loaded) error {
 	profile := profileOf(m.device)
 	settings := o.engine()
+	settings.Diffusion = m.finding()
 	var err error
 	if m.price, err = price.New(prog.whole, profile); err == nil {
 		settings.Predictor = pricing{m.price}

@@ -109,7 +109,7 @@ func (l layer) attention(q, k, v *graph.Value) *graph.Value {
 		q, k = l.qkNorm(q, k)
 	}
 	window := l.c.Windows[l.i]
-	o := graph.Attention{Scale: l.c.AttnScale, Softcap: l.c.AttnCap, Bidirectional: l.c.Encoder, Chunked: l.c.Chunked && window > 0}
+	o := graph.Attention{Scale: l.c.AttnScale, Softcap: l.c.AttnCap, Bidirectional: l.c.Encoder || l.c.Diffusion != nil, Chunked: l.c.Chunked && window > 0}
 	if l.c.Encoder {
 		window, o.Reach = 0, window/2
 	}

@@ -74,8 +74,9 @@ type Config struct {
 	Sparsity     []float64 // per layer, deviations of graph.GaussianTopK on gates; -Inf: none. nil: no layer has it
 	Streams      Streams   // residual streams, where there are several
 
-	Encoder       bool // attention is bidirectional, and hidden states are all there is
-	FirstPosition int  // row of the position table that belongs to position 0
+	Encoder       bool       // attention is bidirectional, and hidden states are all there is
+	Diffusion     *Diffusion // attention is bidirectional, and masked tokens are filled in; nil: text is written from left to right
+	FirstPosition int        // row of the position table that belongs to position 0
 
 	Rotation      *graph.Rotation // nil: learned positions
 	Windowed      *graph.Rotation // of layers with a window, where it is another

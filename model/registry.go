@@ -59,6 +59,8 @@ var registry = []*Arch{
 	&ernie45moe,
 	&phimoe,
 	&llama4,
+	&llada,
+	&dream,
 	&modernBert,
 	&bert,
 	&roberta,

@@ -57,6 +57,9 @@ func (m *Model) compile(dev backend.Device, o Options) error {
 	if m.dir.Model.Config.Encoder {
 		return fmt.Errorf("evaluate: %s is an encoder, which predicts no tokens", m.dir.Name)
 	}
+	if m.dir.Model.Config.Diffusion != nil {
+		return fmt.Errorf("evaluate: %s fills masked tokens in (diffusion) and looks both ways: it predicts no token from those before it alone", m.dir.Name)
+	}
 	weights, err := pass.OnLoadFormat(o.Quantization, info.Act)
 	if err != nil {
 		return err
