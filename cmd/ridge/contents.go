@@ -41,6 +41,7 @@ type sizes struct {
 	Activation string `json:"activation"`
 	Heads      int    `json:"heads"`
 	HeadDim    int    `json:"head_size"`
+	Mask       *int32 `json:"mask_token,omitempty"` // of a masked diffusion model
 	KVHeads    int    `json:"kv_heads"`
 	Context    int    `json:"context"`
 	Windows    []int  `json:"windows,omitempty"` // per layer in tokens, 0: none; absent when no layer has one
@@ -155,6 +156,9 @@ func sizesOf(c *model.Config) sizes {
 		if w > 0 {
 			s.Windows = c.Windows
 		}
+	}
+	if c.Diffusion != nil {
+		s.Mask = &c.Diffusion.Mask
 	}
 	if c.Rotation != nil {
 		s.Positions = ropeText(c.Rotation)

@@ -22,6 +22,9 @@ func printExplanation(out io.Writer, x ridge.Explanation) {
 	if x.Cached > 0 {
 		fmt.Fprintf(w, "saved by %d cached tokens\t%.2f ms\t\t\n", x.Cached, 1e3*x.Saved)
 	}
+	if x.Steps > 0 {
+		fmt.Fprintf(w, "%d tokens found in %d steps\t\t\t\n", x.Output, x.Steps)
+	}
 	if x.Drafted > 0 {
 		fmt.Fprintf(w, "%d of %d drafted tokens accepted\t\t%.1f %%\t\n", x.Accepted, x.Drafted, 100*float64(x.Accepted)/float64(x.Drafted))
 	}

@@ -83,6 +83,7 @@ type samplingFlags struct {
 	maxTokens   int
 	stop        []string
 	ignoreEnd   bool
+	diffusion   ridge.Diffusion
 }
 
 func (f *samplingFlags) add(cmd *cobra.Command) {
@@ -99,6 +100,7 @@ func (f *samplingFlags) add(cmd *cobra.Command) {
 	fl.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "longest answer, in tokens; 0: until it ends or the context is full")
 	fl.StringArrayVar(&f.stop, "stop", nil, "end the answer before this text; can be given several times")
 	fl.BoolVar(&f.ignoreEnd, "ignore-eos", false, "go on after the model's end token")
+	addDiffusion(fl, &f.diffusion)
 }
 
 // params is the model's defaults with what was given on the command line.
@@ -128,6 +130,6 @@ func (f *samplingFlags) params(cmd *cobra.Command, m *ridge.Model) (ridge.Params
 	if s.Seed = uint64(f.seed); f.seed < 0 {
 		s.Seed = rand.Uint64()
 	}
-	p.MaxTokens, p.Stop, p.IgnoreEnd = f.maxTokens, f.stop, f.ignoreEnd
+	p.MaxTokens, p.Stop, p.IgnoreEnd, p.Diffusion = f.maxTokens, f.stop, f.ignoreEnd, f.diffusion
 	return p, nil
 }

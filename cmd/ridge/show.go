@@ -61,6 +61,9 @@ func (c *contents) print(out io.Writer) error {
 		row("MTP layers", "%d, behind the others, for --speculative-config '{\"method\": \"mtp\"}'", s.MTPLayers)
 	}
 	row("attention", "%d heads of %d, %d key-value heads%s", s.Heads, s.HeadDim, s.KVHeads, c.windowText())
+	if s.Mask != nil {
+		row("diffusion", "looks both ways and fills in what is masked by token %d", *s.Mask)
+	}
 	row("positions", "%s", s.Positions)
 	row("context", "%d tokens; KV cache in F16: %s per token, %s for the whole context", s.Context, hub.Bytes(c.CacheBytes), hub.Bytes(c.CacheContext))
 	if c.StateBytes > 0 {

@@ -34,6 +34,7 @@ type Sampling struct {
 	IncludeStop       bool     `json:"include_stop_str_in_output"`
 	AllowedIDs        []int32  `json:"allowed_token_ids"`
 
+	diffusionFields
 	StructuredFields
 	llamaFields
 
@@ -127,7 +128,7 @@ func (q *Sampling) params(service *serving.Service) (ridge.Params, error) {
 	api.Set(&p.MaxTokens, q.MaxTokens)
 	p.Stop, p.IgnoreEnd, p.Priority, p.Salt = q.Stop, q.IgnoreEnd, q.Priority, q.CacheSalt
 	p.StopIDs, p.IncludeStop, p.MinTokens, s.Allowed = q.StopIDs, q.IncludeStop, q.MinTokens, q.AllowedIDs
-	s.LogitBias = q.LogitBias
+	s.LogitBias, p.Diffusion = q.LogitBias, q.diffusion()
 	if err := s.Validate(m.Vocab()); err != nil {
 		return p, api.InvalidSampling(err.Error())
 	}
