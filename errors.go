@@ -2,6 +2,7 @@ package ridge
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/sched"
 )
 
-// What can be wrong with a request, to be told apart with errors.Is. All but ErrClosed and ErrDraining come in an *Error, which says
+// What can be wrong with a request or a model, to be told apart with errors.Is. All but ErrClosed and ErrDraining come in an *Error, which says
 // more.
 var (
 	// ErrClosed is what a request gets that Close ended, or that came after it.
@@ -28,6 +29,8 @@ var (
 	ErrInternal = errors.New("ridge: a mistake in the program ended the request")
 	// ErrModelFile ends and refuses requests because a file of the model was changed while it was in use. The model has to be loaded again.
 	ErrModelFile = errors.New("ridge: a file of the model was changed while it was in use")
+	// ErrMemory is why a model was not loaded: a device has not the memory for it. Error.Reason says what would fit.
+	ErrMemory = errors.New("ridge: the model does not fit into the memory of the device")
 	// ErrStep ends a request with which a step of the engine failed, twice: on a GPU often a fault of the device.
 	ErrStep = errors.New("ridge: computing a step failed")
 )
@@ -55,6 +58,11 @@ func (e *Error) Unwrap() []error {
 		all = append(all, e.cause)
 	}
 	return all
+}
+
+// noMemory is an *Error of kind ErrMemory.
+func noMemory(format string, args ...any) error {
+	return &Error{Kind: ErrMemory, Reason: fmt.Sprintf(format, args...)}
 }
 
 // invalidRequest is an *Error of kind ErrInvalidRequest.

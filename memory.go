@@ -1,6 +1,7 @@
 package ridge
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -49,8 +50,8 @@ func (b Budget) check() error {
 	return nil
 }
 
-// bytes is what the budget comes to on a device where so many bytes of weights will be; -1 when it sets no bound.
-func (b Budget) bytes(dev backend.Device, weights, reserved int64) (int64, error) {
+// bytes is what the budget comes to on a device where so many bytes of weights will be; -1 when it sets no bound. Without one it is a part of what is free.
+func (b Budget) bytes(dev backend.Device, weights, reserved int64, byDefault float64) (int64, error) {
 	if b.Bytes > 0 {
 		return b.Bytes, nil
 	}
@@ -72,16 +73,12 @@ func (b Budget) bytes(dev backend.Device, weights, reserved int64) (int64, error
 			if free > weights+slack {
 				raise = "raise the part, "
 			}
-			return 0, fmt.Errorf("ridge: of the %s of device %s the part %g may be used; %s are in use already, the weights take %s, %s are kept for activations, and nothing is left for the cache; %sstop what else uses it, or take fewer bits a weight",
+			return 0, noMemory("of the %s of device %s the part %g may be used; %s are in use already, the weights take %s, %s are kept for activations, and nothing is left for the cache; %sstop what else uses it, or take fewer bits a weight",
 				size.Text(total), dev.Info().Name, b.Total, size.Text(total-free), size.Text(weights), size.Text(slack), raise)
 		}
 		return left, nil
 	}
-	part := b.Part
-	if part == 0 {
-		part = defaultPart
-	}
-	return max(0, int64(part*float64(free-weights))), nil
+	return max(0, int64(cmp.Or(b.Part, byDefault)*float64(free-weights))), nil
 }
 
 // fits refuses a number of bytes that is more than what is free of the device's memory beside so many bytes of weights.
@@ -95,7 +92,7 @@ func (b Budget) fits(dev backend.Device, weights, reserved int64) error {
 		return err
 	}
 	if left := free - weights; b.Bytes > left {
-		return fmt.Errorf("ridge: the cache is to take %s (--kv-memory), and of the %s of device %s %s are free beside the weights; give less, a part of that as 50%%, or leave it out", size.Text(b.Bytes), size.Text(total), dev.Info().Name, size.Text(left))
+		return noMemory("the cache is to take %s (--kv-memory), and of the %s of device %s %s are free beside the weights; give less, a part of that as 50%%, or leave it out", size.Text(b.Bytes), size.Text(total), dev.Info().Name, size.Text(left))
 	}
 	return nil
 }
@@ -153,14 +150,14 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, parts []*grap
 		return err
 	}
 	times := backend.PrefixCache
-	budget, err := o.KV.bytes(dev, weights, reserved)
+	budget, err := o.KV.bytes(dev, weights, reserved, cmp.Or(o.cachePart, defaultPart))
 	if err != nil || budget < 0 {
 		p.Share(lim, times)
 		return err
 	}
 	if o.KV.Bytes > 0 && adapters > 0 { // adapters and the cache share what is given
 		if budget -= adapters; budget <= 0 {
-			return fmt.Errorf("ridge: %s are to hold the cache and %d adapters of rank %d (--kv-memory), and the adapters alone take %s; raise it, or lower --max-loras or --max-lora-rank", size.Text(o.KV.Bytes), o.adapters().Slots, o.adapters().Rank, size.Text(adapters))
+			return noMemory("%s are to hold the cache and %d adapters of rank %d (--kv-memory), and the adapters alone take %s; raise it, or lower --max-loras or --max-lora-rank", size.Text(o.KV.Bytes), o.adapters().Slots, o.adapters().Rank, size.Text(adapters))
 		}
 	}
 	pages := p.Fit(budget, times)
@@ -169,7 +166,7 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, parts []*grap
 		pages = p.Fit(budget, times)
 	}
 	if pages < lim.SeqPages {
-		return fmt.Errorf("ridge: a request of the whole context, %d tokens, takes %d pages of the cache, %s in all, and there are %s for it; %s%s, or keep it in int8 (--kv-type)",
+		return noMemory("a request of the whole context, %d tokens, takes %d pages of the cache, %s in all, and there are %s for it; %s%s, or keep it in int8 (--kv-type)",
 			lim.SeqPages*lim.PageSize, lim.SeqPages, size.Text(p.Bytes(lim.SeqPages, times)), size.Text(budget), shorter(pages*lim.PageSize), o.KV.more())
 	}
 	if o.KV == (Budget{}) {
@@ -226,7 +223,7 @@ func roomFor(g *graph.Graph, weights int64, dev backend.Device, reserved int64) 
 	if alone {
 		advice += ", or stop what else uses it"
 	}
-	return fmt.Errorf("ridge: the model's weights take %s, and of the %s of device %s %s are free; %s", size.Text(weights), size.Text(total), dev.Info().Name, size.Text(free), advice)
+	return noMemory("the model's weights take %s, and of the %s of device %s %s are free; %s", size.Text(weights), size.Text(total), dev.Info().Name, size.Text(free), advice)
 }
 
 // bytesIn is what the weights take with the matrices in a format, where that is smaller.

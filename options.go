@@ -85,6 +85,8 @@ type Options struct {
 	// first requests, finding memory for the cache: the first token comes later, and no step takes longer than those after it.
 	Warm bool
 
+	cachePart float64 // of a Runtime: RuntimeOptions.CachePart
+
 	Note func(text string) // is called with what loading waits for, where that takes long, and with what should be known of the settings; perhaps by another goroutine; may be nil
 }
 

@@ -146,6 +146,9 @@ func (m *Model) graph(o Options) (g *graph.Graph, passes pass.Options, err error
 	if m.device, err = m.runtime.devices.Open(o.device()); err != nil {
 		return nil, passes, err
 	}
+	if err := m.runtime.withhold(m.device); err != nil {
+		return nil, pass.Options{}, err
+	}
 	info := m.device.Info()
 	m.readsFiles = !device.OnGPU(o.Backend)
 	if m.pooling, err = o.pooling(m.dir); err != nil {

@@ -3,6 +3,7 @@ package ridge
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -15,8 +16,10 @@ type Runtime struct {
 	devices devices
 	placing sync.Mutex // held while a model divides memory that others want too
 
+	options RuntimeOptions
+
 	mu       sync.Mutex
-	reserved map[string]int64 // bytes reserved for models, by the device's name
+	reserved map[string]int64 // bytes that a model may not have, by the device's name: those reserved for other models, and what is beyond RuntimeOptions.Memory
 	models   int              // loaded, or being loaded
 	closed   bool
 }
@@ -29,7 +32,11 @@ type devices interface {
 
 // RuntimeOptions says what a Runtime may use. The zero value is a good choice.
 type RuntimeOptions struct {
-	Threads int // CPU threads; 0: as many as the process may use
+	Threads int   // CPU threads; 0: as many as the process may use
+	Memory  int64 // bytes that all models together may take of a device; 0: what is free
+	// CachePart is how much of the memory that is free beside its weights the cache of a model without Options.KV takes at most, above 0 and up to 1, so that others
+	// find room beside it; 0: nine tenths.
+	CachePart float64
 }
 
 // NewRuntime opens nothing yet: a device is opened when the first model asks for it.
@@ -37,7 +44,10 @@ func NewRuntime(o RuntimeOptions) (*Runtime, error) {
 	if err := (Options{Threads: o.Threads}).check(); err != nil {
 		return nil, err
 	}
-	return &Runtime{devices: device.NewShared(o.Threads), reserved: map[string]int64{}}, nil
+	if o.Memory < 0 || !(o.CachePart >= 0 && o.CachePart <= 1) {
+		return nil, fmt.Errorf("ridge: a Runtime with Memory of %d bytes and a CachePart of %g; 0 or more and 0 to 1 are possible", o.Memory, o.CachePart)
+	}
+	return &Runtime{devices: device.NewShared(o.Threads), options: o, reserved: map[string]int64{}}, nil
 }
 
 // Load is the package's Load, on the devices and in the memory of the Runtime. Options.Threads must be 0: the Runtime has chosen.
@@ -48,7 +58,27 @@ func (r *Runtime) Load(path string, o Options) (*Model, error) {
 	if o.Threads != 0 {
 		return nil, errors.New("ridge: Threads is set in the Options of a model that shares a Runtime; set it in RuntimeOptions")
 	}
+	o.cachePart = r.options.CachePart
 	return r.load(path, o)
+}
+
+// withhold keeps what is beyond RuntimeOptions.Memory from the models on a device.
+func (r *Runtime) withhold(dev backend.Device) error {
+	m, ok := dev.(backend.MemoryInfo)
+	if !ok || r.options.Memory == 0 {
+		return nil
+	}
+	_, total, err := m.Memory()
+	if err != nil {
+		return fmt.Errorf("ridge: %w", err)
+	}
+	name := dev.Info().Name
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, done := r.reserved[name]; !done {
+		r.reserved[name] = max(0, total-r.options.Memory)
+	}
+	return nil
 }
 
 // load is Load with options that have been checked.

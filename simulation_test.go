@@ -222,7 +222,7 @@ func (l *life) run() {
 	l.pipes, l.stopped = newPipes(), ctx
 	front, returned := server.NewFront(log), make(chan error, 1)
 	go func() {
-		returned <- front.ServeLoading(ctx, l.pipes, func() (*server.Server, error) { return l.servers[0], nil }, func() {})
+		returned <- front.ServeLoading(ctx, l.pipes, func() (server.Site, error) { return l.servers[0], nil }, func() {})
 	}()
 	synctest.Wait()
 	var clients sync.WaitGroup

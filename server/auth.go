@@ -23,7 +23,7 @@ func CheckAddress(address string, keys int) error {
 
 // cors answers what browsers ask before a page of another origin may call. It does nothing unless origins are allowed.
 // done reports that the request was such a question.
-func (s *Server) cors(w http.ResponseWriter, r *http.Request) (done bool) {
+func (s *entrance) cors(w http.ResponseWriter, r *http.Request) (done bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" || !slices.Contains(s.options.Origins, origin) && !slices.Contains(s.options.Origins, "*") {
 		return false

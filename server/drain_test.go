@@ -28,7 +28,7 @@ func TestDrainEnds(t *testing.T) {
 	m.OnStep(hold.step)
 	defer m.Close()
 	defer hold.release()
-	s := listen(t, func() (*server.Server, error) { return server.New(m, server.Options{Drain: time.Millisecond}), nil })
+	s := listen(t, func() (server.Site, error) { return server.New(m, server.Options{Drain: time.Millisecond}), nil })
 	s.until(t, 200)
 	stream, err := http.Post(s.url+"/v1/completions", "application/json", strings.NewReader(`{"prompt": "Once", "max_tokens": 400, "ignore_eos": true, "stream": true}`))
 	if err != nil {

@@ -22,7 +22,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 }
 
 // version is GET /version.
-func (s *Server) version(http.ResponseWriter, *http.Request) (any, error) {
+func (s *entrance) version(http.ResponseWriter, *http.Request) (any, error) {
 	return map[string]string{"version": s.options.Version}, nil
 }
 
@@ -30,6 +30,6 @@ func (s *Server) version(http.ResponseWriter, *http.Request) (any, error) {
 const ollamaAPI = "0.6.4"
 
 // ollamaVersion is GET /api/version.
-func (s *Server) ollamaVersion(http.ResponseWriter, *http.Request) (any, error) {
+func (s *entrance) ollamaVersion(http.ResponseWriter, *http.Request) (any, error) {
 	return map[string]string{"version": ollamaAPI, "ridge": s.options.Version}, nil
 }

@@ -32,7 +32,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // ServeLoading is Serve for a server that load has yet to make. While load is at work, the listener is up and everything
 // gets 503: /health then shows that the process lives and is not ready. ready is called once requests are answered.
-func (f *Front) ServeLoading(ctx context.Context, l net.Listener, load func() (*Server, error), ready func()) error {
+func (f *Front) ServeLoading(ctx context.Context, l net.Listener, load func() (Site, error), ready func()) error {
 	go func() {
 		s, err := load()
 		if err != nil {
@@ -46,7 +46,7 @@ func (f *Front) ServeLoading(ctx context.Context, l net.Listener, load func() (*
 }
 
 // watch reports when the model of a server has failed.
-func (f *Front) watch(s *Server) {
+func (f *Front) watch(s Site) {
 	err := s.Wait()
 	switch {
 	case err == nil || f.Current() != s: // it was closed or replaced
@@ -94,20 +94,21 @@ func (f *Front) serve(ctx context.Context, l net.Listener) error {
 		f.log.Info("stopping before the model is loaded")
 		return h.Close()
 	}
-	return s.stop(base, h, cut)
+	return stop(s, base, h, cut)
 }
 
 // stop takes nothing new and waits for what is under way. What is not done in time is cut off, with an answer that says so.
-func (s *Server) stop(ctx context.Context, h *http.Server, cut func(error)) error {
-	s.Log.Info("stopping", "running", s.Stats().Running, "waiting", s.Stats().Waiting)
+func stop(s Site, ctx context.Context, h *http.Server, cut func(error)) error {
+	e := s.settings()
+	e.Log.Info("stopping", "requests", s.requests())
 	s.Close() // what is under way of batches is given up: it is done again
-	limit, cancel := context.WithTimeout(ctx, s.options.Drain)
+	limit, cancel := context.WithTimeout(ctx, e.options.Drain)
 	defer cancel()
 	err := errors.Join(s.Drain(limit), h.Shutdown(limit))
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	n := s.Stats().Running + s.Stats().Waiting
+	n := s.requests()
 	cut(api.CutOff)
 	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
 	defer cancelLast()
@@ -116,5 +117,5 @@ func (s *Server) stop(ctx context.Context, h *http.Server, cut func(error)) erro
 	} else {
 		err = nil
 	}
-	return errors.Join(fmt.Errorf("server: %d requests were cut off after %v", n, s.options.Drain), err)
+	return errors.Join(fmt.Errorf("server: %d requests were cut off after %v", n, e.options.Drain), err)
 }

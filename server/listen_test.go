@@ -23,7 +23,7 @@ type listening struct {
 	returned chan error
 }
 
-func listen(t *testing.T, load func() (*server.Server, error), ready ...func()) *listening {
+func listen(t *testing.T, load func() (server.Site, error), ready ...func()) *listening {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -85,7 +85,7 @@ func TestServe(t *testing.T) {
 	defer hold.release()
 	loaded := make(chan struct{})
 	ready := make(chan struct{})
-	s := listen(t, func() (*server.Server, error) { <-loaded; return server.New(m, server.Options{}), nil }, func() { close(ready) })
+	s := listen(t, func() (server.Site, error) { <-loaded; return server.New(m, server.Options{}), nil }, func() { close(ready) })
 	if body := s.until(t, 503); !strings.Contains(body, `"loading"`) {
 		t.Error(body)
 	}
@@ -134,13 +134,13 @@ func TestServe(t *testing.T) {
 // TestServeLoadFails: what stops loading ends Serve; so does being told to stop in the middle of it.
 func TestServeLoadFails(t *testing.T) {
 	broken := errors.New("the file is broken")
-	s := listen(t, func() (*server.Server, error) { return nil, broken })
+	s := listen(t, func() (server.Site, error) { return nil, broken })
 	if err := <-s.returned; !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	never := make(chan struct{})
 	defer close(never)
-	s = listen(t, func() (*server.Server, error) { <-never; return nil, broken })
+	s = listen(t, func() (server.Site, error) { <-never; return nil, broken })
 	s.until(t, 503)
 	s.stop()
 	if err := <-s.returned; err != nil {
@@ -155,7 +155,7 @@ func TestHealthAfterFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := listen(t, func() (*server.Server, error) { return server.New(m, server.Options{}), nil })
+	s := listen(t, func() (server.Site, error) { return server.New(m, server.Options{}), nil })
 	s.until(t, 200)
 	m.Close()
 	if body := s.until(t, 503); !strings.Contains(body, "closed") {

@@ -30,10 +30,7 @@ func (s *Server) route() {
 			if slices.Contains(answering, pattern) {
 				handler = s.cascaded(pattern, handler)
 			}
-			s.mux.HandleFunc(pattern, handler)
-			if short := withoutVersion(pattern); short != "" {
-				s.mux.HandleFunc(short, handler)
-			}
+			s.handle(pattern, handler)
 		}
 	}
 }
@@ -70,20 +67,25 @@ func (s *Server) own() map[string]http.HandlerFunc {
 
 // registries are the metrics of all models, and of the process: memory, goroutines, descriptors. A soak (bench/soak) reads whether they grow.
 func (s *Server) registries() prometheus.Gatherers {
-	process := prometheus.NewRegistry()
-	process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	all := prometheus.Gatherers{process, s.Registry()}
+	all := prometheus.Gatherers{processRegistry(), s.Registry()}
 	for i := range s.stages {
 		all = append(all, s.stages[i].service.Registry())
 	}
 	return all
 }
 
+// processRegistry is the metrics of the process.
+func processRegistry() *prometheus.Registry {
+	process := prometheus.NewRegistry()
+	process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return process
+}
+
 // everywhere is the pattern of all that no other matches.
 const catchAll = "/"
 
 // notFound answers what no route matches: a path with another method, or an unknown path.
-func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
+func (s *entrance) notFound(w http.ResponseWriter, r *http.Request) {
 	methods := s.methods(r)
 	what := r.Method + " " + r.URL.Path
 	if len(methods) == 0 {
@@ -100,7 +102,7 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 }
 
 // methods are those that a request's path has.
-func (s *Server) methods(r *http.Request) (all []string) {
+func (s *entrance) methods(r *http.Request) (all []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 		other := *r
 		other.Method = method

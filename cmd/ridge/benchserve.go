@@ -161,7 +161,7 @@ func (f *benchServeFlags) target(ctx context.Context) (stop func(), err error) {
 	go func() {
 		defer close(ended)
 		s := server.New(m, server.Options{})
-		load := func() (*server.Server, error) { return s, nil }
+		load := func() (server.Site, error) { return s, nil }
 		if err := server.NewFront(slog.New(slog.DiscardHandler)).ServeLoading(ctx, l, load, func() { close(ready) }); err != nil {
 			o.Note("the server: %v", err)
 		}

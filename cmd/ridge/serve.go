@@ -25,6 +25,9 @@ type serveFlags struct {
 	address string
 	accessFlags
 	quota    store.Quota
+	many     manyFlags
+	host     string
+	port     int
 	logJSON  bool
 	record   string
 	kvEvents string // configuration in JSON
@@ -36,8 +39,8 @@ type serveFlags struct {
 func serveCommand() *cobra.Command {
 	f := serveFlags{quota: store.Quota{Bytes: 16 << 30, Kept: 10000}}
 	cmd := &cobra.Command{
-		Use:   "serve [MODEL]",
-		Short: "Serve a model over HTTP with the OpenAI API",
+		Use:   "serve [MODEL ...]",
+		Short: "Serve models over HTTP with the OpenAI API",
 		Long: `Serve answers /v1/chat/completions, /v1/completions, /v1/messages (Anthropic's), /api/chat and /api/generate (Ollama's),
 /v1/responses, /v1/embeddings, /api/embed, /v1/rerank and /v1/score (of models that compare texts), /v1/files and /v1/batches (kept in --data-dir),
 /v1/models, /v1/load_lora_adapter, /v1/unload_lora_adapter and /lora-adapters, /tokenize, /detokenize, /health, /version and /metrics (Prometheus); at / is a web page for chatting and
@@ -47,21 +50,34 @@ After Ctrl-C or SIGTERM requests under way have --drain-timeout to finish; what 
 code is 1. A second signal ends the server at once. SIGHUP has the keys, the certificate and, if its files have changed, the model read
 again; requests under way end on the old one.
 
-MODEL is a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, which is downloaded if it is not here; without it, the small built-in model is served. With --cascade
+MODEL is a short name (ridge search), a GGUF file, a Hugging Face directory, or ORG/REPO[:QUANT] on the hub, which is downloaded if it is not here; without it, the small built-in model is served.
+
+Several MODELs, --models-dir and --models-hub serve many models: requests name theirs, which is loaded when it is first asked for, beside others as far as there is memory, and
+unloaded when it was not used for --keep-alive, or when another needs the room. /v1/models lists all, /api/ps those in memory. With --cascade
 several models are: each answers what it is sure enough of and passes the rest on to the next (docs/cascades.md); the header X-Ridge-Model says who answered.`,
 		Example: `  ridge serve
   ridge serve model.gguf --parallel 16
   ridge serve Qwen/Qwen3-0.6B-GGUF:Q8_0
   ridge serve --cascade small.gguf,large.gguf --cascade-threshold 0.8
+  ridge serve qwen3:4b llama3.2:1b --pin qwen3:4b
+  ridge serve --models-dir ./models --models-hub --keep-alive 10m
+  ridge serve model.gguf --host 0.0.0.0 --port 8000 --api-key SECRET
   ridge serve model.gguf --listen 0.0.0.0:8000 --api-key-file keys.txt
   curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hello"}]}'`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
+			if len(args) > 0 && f.model.path != "" {
+				return errors.New("the model is named twice, as argument and with --model")
+			}
+			if f.many.asked(args) {
+				f.many.names = args
 				if f.model.path != "" {
-					return errors.New("the model is named twice, as argument and with --model")
+					f.many.names = []string{f.model.path}
 				}
+			} else if len(args) == 1 {
 				f.model.path = args[0]
+			}
+			if err := f.setAddress(cmd); err != nil {
+				return err
 			}
 			return f.run(cmd)
 		},
@@ -74,6 +90,9 @@ several models are: each answers what it is sure enough of and passes the rest o
 	f.cascade.add(fl)
 	fl.StringVar(&f.address, "listen", "127.0.0.1:8000", "address to listen on, HOST:PORT")
 	f.accessFlags.add(fl)
+	fl.StringVar(&f.host, "host", "", "address to listen on, in place of the one in --listen; 0.0.0.0: all")
+	fl.IntVar(&f.port, "port", 0, "port to listen on, in place of the one in --listen")
+	f.many.add(fl)
 	fl.StringVar(&f.server.Name, "served-model-name", "", "what clients call the model; default: the name of its file")
 	fl.BoolVar(&f.server.Shared, "share-between-keys", false, "let all keys see each other's files, batches and explanations, share cached prompts, and have a recording contain prompts")
 	fl.BoolVar(&f.model.options.TrustContent, "trust-content", false, "let control tokens that messages, tool results and documents spell out act as tokens, as most servers do; whoever writes such a text can then forge turns")
@@ -149,10 +168,13 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		defer f.server.Store.Close()
 	}
 	r := &reloading{flags: f, front: server.NewFront(f.server.Log)}
+	if f.many.serves() {
+		return f.runMany(cmd, r, l)
+	}
 	r.onHangup(cmd.Context())
 	defer r.close()
 	var announcement string
-	return r.front.ServeLoading(cmd.Context(), l, func() (*server.Server, error) {
+	return r.front.ServeLoading(cmd.Context(), l, func() (server.Site, error) {
 		f.model.options.Warm = true
 		s, m, err := r.load(cmd.Context())
 		if err != nil {
@@ -162,7 +184,7 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		if q := m.Quantization(); q != "" {
 			weights = ", weights in " + q
 		}
-		announcement = fmt.Sprintf("ridge: serving %s on %s at %s://%s/v1, context %d tokens%s\n", m.Name(), m.Device(), f.scheme(), l.Addr(), m.Context(), weights)
+		announcement = fmt.Sprintf("ridge: serving %s on %s at %s://%s/v1, context %d tokens%s; page: %s\n", m.Name(), m.Device(), f.scheme(), l.Addr(), m.Context(), weights, f.page(l))
 		return s, nil
 	}, func() { fmt.Fprint(os.Stderr, announcement) })
 }
@@ -190,7 +212,7 @@ func (f *serveFlags) openStore() (*store.Store, error) {
 
 // openRecord opens the file of --record, if there is one; stop closes it, after the model.
 func (f *serveFlags) openRecord() (stop func(), err error) {
-	hides := f.keyFile != "" && !f.server.Shared
+	hides := len(f.server.Keys) > 0 && !f.server.Shared
 	if f.of != "" {
 		switch {
 		case f.record == "" || !hides:

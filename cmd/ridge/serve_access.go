@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 	"sync/atomic"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ridge-llm/ridge/internal/regular"
@@ -16,6 +19,7 @@ import (
 
 // accessFlags say who may call a server, and over what.
 type accessFlags struct {
+	apiKeys []string
 	keyFile string
 	tlsCert string
 	tlsKey  string
@@ -24,16 +28,57 @@ type accessFlags struct {
 }
 
 func (f *accessFlags) add(fl *pflag.FlagSet) {
+	fl.StringArrayVar(&f.apiKeys, "api-key", nil, "API key that clients must send; can be given several times. Other users of this machine can see it in the list of processes: RIDGE_API_KEY or --api-key-file hide it")
 	fl.StringVar(&f.keyFile, "api-key-file", "", "file with API keys, one a line: SECRET [name=TENANT] [requests=N] [tokens=N] [parallel=N] [admin]; requests and tokens are per minute, parallel is requests at once; clients must send one of the keys")
 	fl.StringVar(&f.tlsCert, "tls-cert", "", "file with the certificate chain (PEM) to serve HTTPS with; needs --tls-key")
 	fl.StringVar(&f.tlsKey, "tls-key", "", "file with the private key (PEM) of --tls-cert")
 	fl.BoolVar(&f.noAuth, "no-auth", false, "allow requests from other machines without a key")
 }
 
-// readKeys reads the file of --api-key-file, if there is one.
-func (f *accessFlags) readKeys() ([]access.Key, error) {
+// setAddress puts --host and --port into the address.
+func (f *serveFlags) setAddress(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	if !given("host") && !given("port") {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(f.address)
+	if err != nil {
+		return fmt.Errorf("--listen: the address %q should be HOST:PORT: %w", f.address, err)
+	}
+	if given("host") {
+		host = strings.Trim(f.host, "[]")
+	}
+	if given("port") {
+		if f.port < 0 || f.port > 65535 {
+			return fmt.Errorf("--port is %d; 1 to 65535 is possible, or 0 for any that is free", f.port)
+		}
+		port = strconv.Itoa(f.port)
+	}
+	f.address = net.JoinHostPort(host, port)
+	return nil
+}
+
+// page is the address of the web page, as a browser on this machine takes it.
+func (f *serveFlags) page(l net.Listener) string {
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
+		return f.scheme() + "://" + l.Addr().String() + "/"
+	}
+	return f.scheme() + "://localhost:" + port + "/"
+}
+
+// readKeys reads the file of --api-key-file, if there is one, and those of --api-key.
+func (f *accessFlags) readKeys() (all []access.Key, err error) {
+	for _, secret := range f.apiKeys {
+		if secret == "" || strings.ContainsAny(secret, " \t\n") {
+			return nil, errors.New("--api-key is empty or has spaces; a key is one word")
+		}
+		key := access.NewKey(secret)
+		key.Admin = true // whoever starts the server may see what it does
+		all = append(all, key)
+	}
 	if f.keyFile == "" {
-		return nil, nil
+		return all, nil
 	}
 	if err := regular.Check(f.keyFile); err != nil {
 		return nil, fmt.Errorf("--api-key-file: %w", err)
@@ -42,7 +87,7 @@ func (f *accessFlags) readKeys() ([]access.Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--api-key-file: %w", err)
 	}
-	return keys, nil
+	return append(all, keys...), nil
 }
 
 // certificate is the one of --tls-cert, replaced when the files are read again.

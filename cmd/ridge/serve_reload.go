@@ -64,7 +64,14 @@ func (r *reloading) unload(m *loaded) {
 }
 
 // onHangup reloads at every SIGHUP until ctx is done or r is closed.
-func (r *reloading) onHangup(ctx context.Context) {
+func (r *reloading) onHangup(ctx context.Context) { r.atHangups(ctx, r.reload) }
+
+// reloadsKeys is onHangup for a server that looks after its models itself.
+func (r *reloading) reloadsKeys(ctx context.Context) {
+	r.atHangups(ctx, func(context.Context) { r.reloadAccess() })
+}
+
+func (r *reloading) atHangups(ctx context.Context, reload func(context.Context)) {
 	ctx, r.stop = context.WithCancel(ctx)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -73,7 +80,7 @@ func (r *reloading) onHangup(ctx context.Context) {
 		for {
 			select {
 			case <-hangups:
-				r.reload(ctx)
+				reload(ctx)
 			case <-ctx.Done():
 				return
 			}
@@ -83,10 +90,20 @@ func (r *reloading) onHangup(ctx context.Context) {
 
 // reload reads again what may have changed: keys, the certificate, the model. What cannot be read leaves what was there before.
 func (r *reloading) reload(ctx context.Context) {
+	if !r.reloadAccess() {
+		return
+	}
+	if err := r.reloadModel(ctx); err != nil {
+		r.flags.server.Log.Error("the model was not loaded again; the old one stays", "error", err)
+	}
+}
+
+// reloadAccess reads keys and the certificate again; false: there is no server yet.
+func (r *reloading) reloadAccess() bool {
 	log, s := r.flags.server.Log, r.front.Current()
 	if s == nil {
 		log.Warn("nothing is reloaded while the model is being loaded")
-		return
+		return false
 	}
 	keys, err := r.flags.accessFlags.reload(s)
 	if keys != nil {
@@ -97,9 +114,7 @@ func (r *reloading) reload(ctx context.Context) {
 	} else {
 		log.Info("reloaded", "keys", r.flags.keyFile, "certificate", r.flags.tlsCert)
 	}
-	if err := r.reloadModel(ctx); err != nil {
-		log.Error("the model was not loaded again; the old one stays", "error", err)
-	}
+	return true
 }
 
 // reloadModel loads the model again if its files are not those it was loaded from. Requests under way end on the old one.

@@ -92,8 +92,8 @@ type Entry struct {
 	model    *Model // nil: a pull that did not end
 }
 
-// incomplete is the format of what a pull that did not end has left of a repository.
-const incomplete = "incomplete"
+// Incomplete is the format of what a pull that did not end has left of a repository.
+const Incomplete = "incomplete"
 
 // List is what is in the cache, by name: what can be opened, and what was begun.
 func (h *Hub) List() ([]Entry, error) {
@@ -135,7 +135,7 @@ func begun(repo, dir string) (Entry, bool) {
 	if err != nil || len(lists) == 0 {
 		return Entry{}, false
 	}
-	e := Entry{Name: repo, Format: incomplete, Path: dir}
+	e := Entry{Name: repo, Format: Incomplete, Path: dir}
 	for _, list := range lists {
 		if stat, err := os.Stat(list); err == nil {
 			e.Bytes += stat.Size() / 4 * chunkSize

@@ -8,23 +8,28 @@ import (
 
 	"github.com/ridge-llm/ridge/server/access"
 	"github.com/ridge-llm/ridge/server/api"
-	"github.com/ridge-llm/ridge/server/serving"
 	"github.com/ridge-llm/ridge/server/store"
 )
 
 // API is the endpoints of files and batches, and the work on batches.
 type API struct {
-	*serving.Service
 	*api.Responder
+	load    Load
 	store   *store.Store // nil: there are none
 	keys    *access.Ring
 	handler http.Handler // answers the lines
 	runner  *runner      // nil without a store
 }
 
+// Load is what the runner of batches asks of those who answer the lines: whether it may send one.
+type Load interface {
+	Parallel() int // requests that are answered at once
+	Waiting() int  // requests that wait
+}
+
 // New makes the endpoints. handler answers the lines of batches, for the clients that keys knows as their owners.
-func New(s *serving.Service, r *api.Responder, st *store.Store, keys *access.Ring, handler http.Handler) *API {
-	return &API{Service: s, Responder: r, store: st, keys: keys, handler: handler}
+func New(l Load, r *api.Responder, st *store.Store, keys *access.Ring, handler http.Handler) *API {
+	return &API{load: l, Responder: r, store: st, keys: keys, handler: handler}
 }
 
 // view is the store as a request's client sees it.

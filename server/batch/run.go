@@ -202,7 +202,7 @@ func (r *runner) lines(ctx context.Context, b *store.Batch, journal *store.Journ
 		failed <- feed(ctx, input, done, pending)
 	}()
 	var workers sync.WaitGroup
-	for range max(1, r.api.Parallel()/2) {
+	for range max(1, r.api.load.Parallel()/2) {
 		workers.Go(func() {
 			for l := range pending {
 				if f := r.answer(ctx, owner, &l); f != nil {
@@ -241,7 +241,7 @@ func feed(ctx context.Context, input io.Reader, done map[string]bool, pending ch
 // answer runs a line once no request waits; nil when the batch is cancelled.
 func (r *runner) answer(ctx context.Context, owner string, l *inputLine) *finished {
 	for {
-		for r.api.Stats().Waiting > 0 && ctx.Err() == nil {
+		for r.api.load.Waiting() > 0 && ctx.Err() == nil {
 			r.sleep(lookAgain)
 		}
 		f, err := r.api.answerLine(ctx, owner, l)

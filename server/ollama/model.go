@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"strings"
+	"time"
 
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/server/openai"
 )
 
@@ -19,9 +21,9 @@ type details struct {
 	Quantization string   `json:"quantization_level"`
 }
 
-func (s *API) ollamaDetails() (details, error) {
-	a, err := s.About()
-	return details{Format: a.Format, Family: a.Architecture, Families: []string{a.Architecture}, Parameters: roughly(a.Parameters), Quantization: a.Type}, err
+// Details is what lists say of a model, of what its files say.
+func Details(a ridge.About) any {
+	return details{Format: a.Format, Family: a.Architecture, Families: []string{a.Architecture}, Parameters: roughly(a.Parameters), Quantization: a.Type}
 }
 
 // roughly is a number of parameters in short: 7.3M.
@@ -37,19 +39,29 @@ func roughly(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// capabilities are what the model can do, by Ollama's names.
-func (s *API) capabilities() []string {
-	if s.Encoder() { // also of rerankers, for which Ollama has no word
+// Capabilities are what a model can do, by Ollama's names.
+func Capabilities(a ridge.About) []string {
+	if a.Encoder { // also of rerankers, for which Ollama has no word
 		return []string{"embedding"}
 	}
 	all := []string{"completion"}
-	if s.CanCallTools() {
+	if a.Tools {
 		all = append(all, "tools")
 	}
-	if reasons(s.Style()) {
+	if reasons(chat.DetectStyle(a.Template)) {
 		all = append(all, "thinking")
 	}
 	return all
+}
+
+// Shown is the answer of /api/show: what the files of a model say, and for how many tokens of context it is served.
+func Shown(file string, a ridge.About, context int, modified time.Time) any {
+	info := map[string]any{"general.architecture": a.Architecture, "general.basename": file, "general.parameter_count": a.Parameters}
+	for key, value := range a.Config {
+		info[a.Architecture+"."+key] = value
+	}
+	return map[string]any{"details": Details(a), "capabilities": Capabilities(a), "template": a.Template, "model_info": info,
+		"parameters": fmt.Sprintf("num_ctx %d", context), "modified_at": modified}
 }
 
 // tags is GET /api/tags: the one model there is.
@@ -59,20 +71,15 @@ func (s *API) tags(http.ResponseWriter, *http.Request) (any, error) { return s.l
 func (s *API) ps(http.ResponseWriter, *http.Request) (any, error) { return s.listOllama(true) }
 
 func (s *API) listOllama(loaded bool) (any, error) {
-	details, err := s.ollamaDetails()
+	about, err := s.About()
 	if err != nil {
 		return nil, err
 	}
-	about, _ := s.About() // without an error above
-	entry := map[string]any{"name": s.Name, "model": s.Name, "digest": about.Digest, "details": details}
+	entry := map[string]any{"name": s.Name, "model": s.Name, "digest": about.Digest, "details": Details(about)}
 	if !loaded {
-		entry["size"], entry["modified_at"], entry["capabilities"] = about.Bytes, s.Created, s.capabilities()
+		entry["size"], entry["modified_at"], entry["capabilities"] = about.Bytes, s.Created, Capabilities(about)
 	} else {
-		weights, cache, activations := s.Memory()
-		size, onGPU := weights+cache+activations, int64(0)
-		if !strings.HasPrefix(s.Device(), "cpu") {
-			onGPU = size
-		}
+		size, onGPU := s.Occupies()
 		// It stays for as long as the server runs; clients show times far off as never.
 		entry["size"], entry["size_vram"], entry["context_length"], entry["expires_at"] = size, onGPU, s.Context(), s.Created.AddDate(200, 0, 0)
 	}
@@ -91,15 +98,9 @@ func (s *API) show(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := (&openai.Sampling{Model: modelName(cmp.Or(q.Model, q.Name))}).Check(s.Service); err != nil {
 		return nil, err
 	}
-	details, err := s.ollamaDetails()
+	about, err := s.About()
 	if err != nil {
 		return nil, err
 	}
-	about, _ := s.About() // without an error above
-	info := map[string]any{"general.architecture": about.Architecture, "general.basename": s.Model.Name(), "general.parameter_count": about.Parameters}
-	for key, value := range about.Config {
-		info[about.Architecture+"."+key] = value
-	}
-	return map[string]any{"details": details, "capabilities": s.capabilities(), "template": about.Template, "model_info": info,
-		"parameters": fmt.Sprintf("num_ctx %d", s.Context()), "modified_at": s.Created}, nil
+	return Shown(s.Model.Name(), about, s.Context(), s.Created), nil
 }

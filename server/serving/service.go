@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +23,7 @@ import (
 type Service struct {
 	*ridge.Model
 	Name      string                      // as clients call the model
-	Alias     string                      // another name that they may call it by, of a cascade that it is part of; its answers have Name
+	Aliases   []string                    // other names that they may call it by; its answers have Name
 	Created   time.Time                   // when serving began
 	About     func() (ridge.About, error) // the model's, read once
 	metrics   *metrics
@@ -38,11 +39,23 @@ func New(m *ridge.Model, name string, lane *background.Lane) *Service {
 
 // Is reports whether a request that names a model means this one itself, and none of its adapters.
 func (s *Service) Is(model string) bool {
-	return model == "" || model == s.Name || s.Alias != "" && model == s.Alias
+	return model == "" || model == s.Name || slices.Contains(s.Aliases, model)
+}
+
+// Occupies is the memory that the model takes, in bytes, and how much of it is a GPU's.
+func (s *Service) Occupies() (all, onGPU int64) {
+	weights, cache, activations := s.Memory()
+	if all = weights + cache + activations; !strings.HasPrefix(s.Device(), "cpu") {
+		onGPU = all
+	}
+	return all, onGPU
 }
 
 // Registry is the metrics to be collected.
 func (s *Service) Registry() *prometheus.Registry { return s.metrics.registry }
+
+// Waiting is how many requests wait.
+func (s *Service) Waiting() int { return s.Stats().Waiting }
 
 // CountPrompt counts tokens of a request without an answer in tokens.
 func (s *Service) CountPrompt(tokens int) { s.metrics.prompt.Add(float64(tokens)) }

@@ -1,0 +1,149 @@
+package server
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/ollama"
+)
+
+// listModels is GET /v1/models: all models, with status as llama.cpp's server has it.
+func (s *Models) listModels(http.ResponseWriter, *http.Request) (any, error) {
+	files, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	loaded := s.residents.loaded()
+	list := []any{}
+	for _, f := range files {
+		list = append(list, entryOf(f, loaded))
+		for _, x := range loaded {
+			if x.file.Name != f.Name {
+				continue
+			}
+			for _, a := range x.Adapters() {
+				list = append(list, map[string]any{"id": a.Name, "object": "model", "created": x.Created.Unix(), "owned_by": "ridge", "root": a.Path, "parent": f.Name})
+			}
+		}
+	}
+	return map[string]any{"object": "list", "data": list}, nil
+}
+
+// entryOf is what lists say of a model.
+func entryOf(f ModelFile, loaded []placed) map[string]any {
+	e := map[string]any{"id": f.Name, "object": "model", "created": f.Modified.Unix(), "owned_by": "ridge", "status": map[string]string{"value": "unloaded"}}
+	if len(f.Aliases) > 0 {
+		e["aliases"] = f.Aliases
+	}
+	for _, x := range loaded {
+		if x.file.Name == f.Name {
+			e["status"], e["max_model_len"] = map[string]string{"value": "loaded"}, x.Context()
+		}
+	}
+	return e
+}
+
+// oneModel is GET /v1/models/NAME.
+func (s *Models) oneModel(_ http.ResponseWriter, r *http.Request) (any, error) {
+	f, err := s.find(r.PathValue("name"))
+	if err != nil {
+		return nil, err
+	}
+	return entryOf(f, s.residents.loaded()), nil
+}
+
+// tags is GET /api/tags: all models. What the files of one say is known once it was loaded or shown.
+func (s *Models) tags(http.ResponseWriter, *http.Request) (any, error) {
+	files, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	list := []any{}
+	for _, f := range files {
+		entry := map[string]any{"name": f.Name, "model": f.Name, "size": f.Bytes, "modified_at": f.Modified}
+		if a, ok := s.known(f); ok {
+			entry["digest"], entry["details"], entry["capabilities"] = a.Digest, ollama.Details(a), ollama.Capabilities(a)
+		} else {
+			format := "safetensors"
+			if strings.EqualFold(filepath.Ext(f.Path), ".gguf") {
+				format = "gguf"
+			}
+			entry["details"] = ollama.Details(ridge.About{Format: format})
+		}
+		list = append(list, entry)
+	}
+	return map[string]any{"models": list}, nil
+}
+
+// known is what is known already of a model's files.
+func (s *Models) known(f ModelFile) (ridge.About, bool) {
+	s.mu.Lock()
+	d, ok := s.about[f.Name]
+	s.mu.Unlock()
+	if ok && d.modified.Equal(f.Modified) {
+		return d.about, true
+	}
+	for _, x := range s.residents.loaded() {
+		if x.file.Name == f.Name {
+			if a, err := x.About(); err == nil {
+				return a, true
+			}
+		}
+	}
+	return ridge.About{}, false
+}
+
+// describe reads what a model's files say.
+func (s *Models) describe(f ModelFile) (ridge.About, error) {
+	if a, ok := s.known(f); ok {
+		return a, nil
+	}
+	a, err := ridge.Describe(f.Path)
+	if err != nil {
+		return a, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.about[f.Name] = described{f.Modified, a}
+	return a, nil
+}
+
+// show is POST /api/show: what the model's files say. It does not load the model.
+func (s *Models) show(w http.ResponseWriter, r *http.Request, f ModelFile) {
+	s.Handle(func(http.ResponseWriter, *http.Request) (any, error) {
+		a, err := s.describe(f)
+		if err != nil {
+			return nil, loadError(f, err)
+		}
+		context := a.Trained
+		for _, x := range s.residents.loaded() {
+			if x.file.Name == f.Name {
+				context = x.Context()
+			}
+		}
+		return ollama.Shown(f.Name, a, context, f.Modified), nil
+	})(w, r)
+}
+
+// ps is GET /api/ps: the models that are loaded, with the memory that they take and until when they stay.
+func (s *Models) ps(http.ResponseWriter, *http.Request) (any, error) {
+	list := []any{}
+	for _, x := range s.residents.loaded() {
+		a, err := x.About()
+		if err != nil {
+			return nil, &api.Error{Status: http.StatusInternalServerError, Kind: "server_error", Message: err.Error()}
+		}
+		all, onGPU := x.Occupies()
+		expires := x.expires
+		if expires.IsZero() {
+			expires = time.Now().AddDate(200, 0, 0) // clients show times far off as never
+		}
+		list = append(list, map[string]any{"name": x.file.Name, "model": x.file.Name, "digest": a.Digest, "details": ollama.Details(a),
+			"size": all, "size_vram": onGPU, "context_length": x.Context(), "expires_at": expires})
+	}
+	return map[string]any{"models": list}, nil
+}
