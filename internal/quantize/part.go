@@ -1,6 +1,8 @@
 package quantize
 
 import (
+	"slices"
+
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -74,12 +76,28 @@ func partOf(g *graph.Graph, known, want []*graph.Value, format func(w *graph.Wei
 				weights[i] = r.Requantised(w, f)
 			}
 		}
-		r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, n.Op, r.Of(n.In), weights))
+		r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, narrowed(n.Op, weights), r.Of(n.In), weights))
 		if n == last {
 			send(r)
 		}
 		return true
 	})
+}
+
+// narrowed is an op whose inputs may be rounded to bf16, as upstream has them, where it multiplies them with matrices in BF16.
+func narrowed(op graph.Op, weights []*graph.Weight) graph.Op {
+	if slices.ContainsFunc(weights, func(w *graph.Weight) bool { return w.Format != quant.BF16 && w.Out.Len() > 1 }) {
+		return op
+	}
+	switch o := op.(type) {
+	case graph.Linear:
+		o.ActType = graph.BF16
+		return o
+	case graph.MoE:
+		o.ActType = graph.BF16
+		return o
+	}
+	return op
 }
 
 // replaceCaches leaves out the caches that a part does not use, and numbers the groups of the others anew.

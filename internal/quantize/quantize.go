@@ -33,6 +33,7 @@ type job struct {
 	nearest    map[string]float64 // by tensors: the error of rounding to nearest, where scales change it
 	rounded    map[string]bool    // tensors that are or will be on a grid
 	rotation   *rotation          // nil: none
+	narrow     bool               // matrices are in BF16, and inputs are rounded to it
 
 	state   *state // nil: nothing is kept
 	resumed int    // blocks
@@ -64,6 +65,7 @@ func newJob(dir *modeldir.Dir, dev backend.Device, seqs [][]int32, o Options) (*
 	if q.blocks, err = blocksOf(q.g); err != nil {
 		return nil, err
 	}
+	q.narrow = q.isNarrow()
 	if q.engine, err = dense.New(); err != nil {
 		return nil, err
 	}
@@ -93,7 +95,7 @@ func (q *job) collect(ctx context.Context, b *block, want []*input) (map[*input]
 	by := map[int]*stats{}
 	all := map[*input]*stats{}
 	for _, in := range want {
-		s := newStats(in.value.Axis.Len())
+		s := newStats(in.value.Axis.Len(), q.narrow)
 		by[in.value.ID], all[in] = s, s
 		values = append(values, in.value)
 	}
@@ -124,9 +126,19 @@ func (q *job) advance(ctx context.Context, b *block) error {
 	tokens, _ := q.runner.tokens()
 	next := map[*graph.Value]rows{}
 	by := map[int]rows{}
+	free := b.in // values whose memory others may take: a step reads its rows of them before it makes any
 	for _, v := range b.out {
 		width := v.Axis.Len()
-		next[v] = rows{width, make([]float32, tokens*width)}
+		switch at := slices.IndexFunc(free, func(u *graph.Value) bool { return u.Axis.Len() == width && !slices.Contains(b.out, u) }); {
+		case slices.Contains(b.in, v):
+			next[v] = q.runner.values[v]
+			continue
+		case at >= 0:
+			next[v] = q.runner.values[free[at]]
+			free = slices.Delete(slices.Clone(free), at, at+1)
+		default:
+			next[v] = rows{width, make([]float32, tokens*width)}
+		}
 		by[v.ID] = next[v]
 	}
 	err = q.runner.run(ctx, g, func(id, row int, x []float32) error {
@@ -210,7 +222,7 @@ func (q *job) resume(i int) (bool, error) {
 	q.layers = append(q.layers, k.Layers...)
 	for name, m := range matrices {
 		q.done[name] = m
-		q.dir.Replace(name, quant.FromFloats(m.numbers(), m.Rows, m.Cols))
+		q.replace(name, quant.FromFloats(m.numbers(), m.Rows, m.Cols))
 	}
 	for name, t := range floats {
 		q.folded[name] = t
@@ -302,7 +314,31 @@ func (q *job) put(name string, r made) {
 		return
 	}
 	q.done[name] = r.m
-	q.dir.Replace(name, r.tensor())
+	q.replace(name, r.tensor())
+}
+
+// replace puts a rounded matrix in the place of the file's, for what the model computes, in BF16 if that is what the model's are in.
+func (q *job) replace(name string, t quant.Tensor) {
+	if q.narrow {
+		if narrow, err := t.As(quant.BF16); err == nil { // it errs beyond its range
+			t = narrow
+		}
+	}
+	q.dir.Replace(name, t)
+}
+
+// isNarrow reports whether all matrices of layers are in BF16.
+func (q *job) isNarrow() bool {
+	for _, b := range q.blocks {
+		for _, in := range b.inputs {
+			for _, n := range in.nodes {
+				if n.Weights[0].Format != quant.BF16 {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // round makes a matrix of a tensor's numbers w by the method.

@@ -121,7 +121,7 @@ func randomMatrix(e *dense.Engine, rows, cols int) ([]float32, *stats) {
 	for i := range w {
 		w[i] = float32(rng.NormFloat64())
 	}
-	s := newStats(cols)
+	s := newStats(cols, false)
 	x := make([]float32, 4*cols*cols)
 	for r := range 4 * cols {
 		last := 0.0

@@ -40,13 +40,17 @@ func (e *Engine) Mul(out []float32, ld int, a []float32, m int, b []float32, n, 
 	if m == 0 || n == 0 {
 		return
 	}
-	w, err := gemm.Packed(quant.F32, n, k, bytesOf(b[:n*k]))
+	e.mul(out, ld, gemm.FloatActs(a[:m*k], m, k), quant.F32, bytesOf(b[:n*k]), n)
+}
+
+// mul is Mul of activations and a matrix in a number format.
+func (e *Engine) mul(out []float32, ld int, acts gemm.Acts, f quant.Format, b []byte, n int) {
+	w, err := gemm.Packed(f, n, acts.K, b)
 	if err != nil {
 		panic(err) // sizes are ours
 	}
-	acts := gemm.FloatActs(a[:m*k], m, k)
 	s := e.scratch.Get().(*gemm.Scratch)
-	gemm.Mul(e.tier, out, ld, &w, 0, n, &acts, 0, m, s)
+	gemm.Mul(e.tier, out, ld, &w, 0, n, &acts, 0, acts.M, s)
 	e.scratch.Put(s)
 }
 
@@ -94,9 +98,22 @@ func Transpose(x []float32, rows, cols int) []float32 {
 // gramBlock is how many columns of a sum of outer products are computed together.
 const gramBlock = 256
 
-// AddGram adds xᵀx to h [cols, cols] for x [rows, cols]. Blocks below the diagonal are mirrored.
-func (e *Engine) AddGram(h, x []float32, rows, cols int) {
+// AddGram adds xᵀx to h [cols, cols] for x [rows, cols]. Blocks below the diagonal are mirrored. narrow: x may be rounded to bf16 first, where that is
+// faster; products and sums are float32 anyway.
+func (e *Engine) AddGram(h, x []float32, rows, cols int, narrow bool) {
 	t := Transpose(x, rows, cols)
+	format, acts := quant.F32, gemm.Float32
+	data := bytesOf(t)
+	if narrow && gemm.ActFormatOf(e.tier, quant.BF16) == gemm.BFloat16 {
+		format, acts = quant.BF16, gemm.BFloat16
+		data = make([]byte, 2*len(t))
+		Each(cols, 1, func(from, to int) {
+			if err := quant.Encode(format, data[2*from*rows:2*to*rows], t[from*rows:to*rows]); err != nil {
+				panic(err) // finite numbers are rounded
+			}
+		})
+	}
+	rowBytes := int(format.RowBytes(rows))
 	blocks := (cols + gramBlock - 1) / gramBlock
 	Each(blocks*blocks, 1, func(from, to int) {
 		part := make([]float32, gramBlock*gramBlock)
@@ -106,7 +123,9 @@ func (e *Engine) AddGram(h, x []float32, rows, cols int) {
 				continue
 			}
 			m, n := min(gramBlock, cols-i), min(gramBlock, cols-j)
-			e.Mul(part, n, t[i*rows:], m, t[j*rows:], n, rows)
+			a := gemm.FloatActs(t[i*rows:(i+m)*rows], m, rows)
+			a.Format = acts
+			e.mul(part, n, a, format, data[j*rowBytes:(j+n)*rowBytes], n)
 			for r := range m {
 				row, sum := h[(i+r)*cols+j:], part[r*n:(r+1)*n]
 				for c, v := range sum {

@@ -24,7 +24,14 @@ func TestInverseFactor(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, uint64(n)))
 		rows := 2*n + 3
 		x, h := random(rng, rows*n), make([]float32, n*n)
-		e.AddGram(h, x, rows, n)
+		e.AddGram(h, x, rows, n, false)
+		narrow := make([]float32, n*n)
+		e.AddGram(narrow, x, rows, n, true)
+		for i, v := range narrow { // a product is off by up to 2⁻⁷ of itself, and signs differ
+			if d := math.Abs(float64(v - h[i])); d > 0.02*math.Sqrt(float64(rows))+0.02 {
+				t.Fatalf("%d columns: number %d of the sum of products in bf16 is %g, and %g in float32", n, i, v, h[i])
+			}
+		}
 		for i := range n { // the sum itself
 			for j := range n {
 				want := 0.0
