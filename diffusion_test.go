@@ -72,6 +72,9 @@ func TestDiffusion(t *testing.T) {
 			if cut, _, finish := ask(p); cut != text[:strings.Index(text, p.Stop[0])] || finish.Reason != ridge.FinishStop || finish.Stop != p.Stop[0] {
 				t.Errorf("%s: %q before %q, %+v; the whole is %q", path, cut, p.Stop, finish, text)
 			}
+			if e, err := m.Embed(t.Context(), "once upon"); err != nil || len(e.Vector) != 32 {
+				t.Errorf("embedding gave %v, %v", e, err)
+			}
 			if !m.FillsIn() {
 				t.Error("the model does not say that it is a masked diffusion model")
 			}

@@ -193,7 +193,7 @@ func (o *output) proposeAt(s sampler, f *InFlight, row, at, thread int) (sure fl
 	if int(d.model.Mask) < vocab {
 		logits[d.model.Mask] = float32(math.Inf(-1))
 	}
-	r.sampling.Again(d.block.Steps()*diffusion.MaxBlock + at)
+	r.sampling.Again(d.block.Steps()*diffusion.MaxBlock+at, at)
 	c, err := s.choice(f, o, row, thread)
 	if err != nil {
 		return 0, err

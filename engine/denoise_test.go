@@ -169,6 +169,21 @@ func TestDenoisedEnds(t *testing.T) {
 	if f := <-done; n != 10 || f.Reason != sample.ReasonStop || f.Output != 10 {
 		t.Errorf("told to stop after 10 tokens: %d came, %+v", n, f)
 	}
+	late := 0 // answers in which a token that must not come early comes later in the same block
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(want.IDs[:12]))) {
+		p := greedyParams()
+		p.MinTokens, p.Late = 5, []int32{id}
+		ids, _, err := found(e, engine.Request{Prompt: prompt, Params: p, MaxTokens: 12, Diffusion: diffusion.Options{Block: 12}})
+		if err != nil || slices.Contains(ids[:5], id) {
+			t.Errorf("token %d is not to come before 5 others: %v, %v", id, ids, err)
+		}
+		if slices.Contains(ids[5:], id) {
+			late++
+		}
+	}
+	if late == 0 {
+		t.Error("tokens that must not come early do not come later either")
+	}
 	for _, longest := range []int{1, 7, 8, 9, 23} {
 		ids, end, err := found(e, engine.Request{Prompt: prompt, Params: greedyParams(), MaxTokens: longest, Diffusion: diffusion.Options{Block: 8}})
 		if err != nil || len(ids) != longest || end.Reason != sample.ReasonLength {

@@ -11,7 +11,8 @@
 // cached: rows of a batch are computed by themselves, and the random numbers of sampling depend on the request's seed
 // and position alone. On the CPU the same holds of its logits, to the bit: with weights in Q8_0 always, with others when the
 // device is asked for it (cpu.Options.Deterministic). Where it is not, logits differ by what rounding explains, and so may tokens
-// that are about as likely as others.
+// that are about as likely as others. Masked diffusion models are the exception: what is in the cache of a request to one depends on the step that it was computed in,
+// and so on whether the request was preempted; see denoise.go.
 package engine
 
 import (

@@ -14,6 +14,7 @@ type State struct {
 	history history  // empty unless a penalty is on
 	outputs uint64   // output tokens so far
 	again   uint64   // see Again
+	place   uint64   // likewise
 	fixed   []fixed  // bias and Params.Late, for devices; see Describe
 	both    []uint32 // static and a grammar's mask in one, likewise
 	ahead   *State   // after tokens of a draft; see DescribeAfter
@@ -54,8 +55,9 @@ func (s *State) Observe(id int32) {
 	}
 }
 
-// Again has the next Sample draw another random number than those with other n: where tokens are found in any order, several are drawn before one is observed.
-func (s *State) Again(n int) { s.again = uint64(n) << 32 }
+// Again is for tokens that are found in any order, several before one is observed: the next Sample is for the one behind place others that are not, and
+// draws another random number than those with other n.
+func (s *State) Again(n, place int) { s.again, s.place = uint64(n)<<32, uint64(place) }
 
 // changesLogits reports whether anything but temperature and the filters will touch the row.
 func (s *State) changesLogits(mask []uint32) bool {
@@ -63,7 +65,7 @@ func (s *State) changesLogits(mask []uint32) bool {
 }
 
 // early reports whether the output must not end yet.
-func (s *State) early() bool { return s.outputs < uint64(s.params.MinTokens) }
+func (s *State) early() bool { return s.outputs+s.place < uint64(s.params.MinTokens) }
 
 // adjust applies the steps that change the row itself: masks, bias and penalties.
 func (s *State) adjust(logits []float32, mask []uint32) {
