@@ -42,6 +42,9 @@ type Finish struct {
 	account  account.Account // where it went; see Model.Explain
 }
 
+// Queued is how long the request waited for its first step.
+func (f *Finish) Queued() time.Duration { return f.account.Queue }
+
 // Generate continues a text. The tokens that the model expects before a text are added.
 func (m *Model) Generate(ctx context.Context, prompt string, p Params) iter.Seq2[Piece, error] {
 	return m.answer(ctx, p, func() ([]int32, error) { return m.EncodeInput(prompt, true) })

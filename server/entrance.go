@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -118,6 +119,9 @@ func (s *entrance) guarded(rw http.ResponseWriter, r *http.Request, h func(*stat
 		if w.client != nil {
 			prompt, output := w.client.Tokens()
 			args = append(args, "key", w.client.Tenant, "prompt_tokens", prompt, "output_tokens", output)
+			if cached, first, rate := w.client.Pace(); first > 0 {
+				args = append(args, "cached_tokens", cached, "ttft", first, "tokens_per_second", math.Round(10*rate)/10)
+			}
 		}
 		log.Info("request", args...)
 	}()
@@ -137,7 +141,7 @@ func (s *entrance) authorized(w *statusWriter, r *http.Request) {
 			s.Fail(w, r, err)
 			return
 		}
-	case open(r.URL.Path) && !ok:
+	case (open(r.URL.Path) || s.openMetrics(r.URL.Path)) && !ok:
 		c = &access.Client{}
 	case !ok:
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -145,7 +149,7 @@ func (s *entrance) authorized(w *statusWriter, r *http.Request) {
 		return
 	}
 	w.client = c
-	if ofAllTenants(r.URL.Path) && !c.Admin {
+	if ofAllTenants(r.URL.Path) && !c.Admin && !s.openMetrics(r.URL.Path) {
 		s.Fail(w, r, &api.Error{Status: http.StatusForbidden, Kind: "permission_error", Code: "not_admin", Message: r.URL.Path + " tells of the requests of all keys; use a key that is marked admin in the file of keys"})
 		return
 	}
@@ -164,6 +168,9 @@ func (s *entrance) authorized(w *statusWriter, r *http.Request) {
 func (s *entrance) browser() access.Browser {
 	return access.Browser{Hosts: s.options.Hosts, Origins: s.options.Origins}
 }
+
+// openMetrics reports whether a path is that of the metrics, which need no key.
+func (s *entrance) openMetrics(path string) bool { return s.options.OpenMetrics && path == "/metrics" }
 
 // ofAllTenants reports whether a path tells of the requests of all tenants.
 func ofAllTenants(path string) bool {

@@ -121,7 +121,7 @@ func (s *Models) route() {
 			api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 		},
 		"GET /version":     s.Handle(s.version),
-		"GET /api/version": s.Handle(s.version),
+		"GET /api/version": s.Handle(s.ollamaVersion),
 		"GET /metrics": func(w http.ResponseWriter, r *http.Request) {
 			promhttp.HandlerFor(s.registries(), promhttp.HandlerOpts{}).ServeHTTP(w, r)
 		},

@@ -26,16 +26,17 @@ import (
 
 // Options are a server's settings. The zero value is a good choice on a loopback address.
 type Options struct {
-	Name    string        // of the model, as clients call it; "" is the model's own
-	Keys    []access.Key  // of which a client must send one; none: no key is needed
-	Shared  bool          // keys share files, batches, explanations and cached prompts; else each tenant has its own
-	Origins []string      // web pages that may call the server from a browser: their origins, or "*"
-	Hosts   []string      // names and addresses of the server beside loopback, which requests without a key may be sent to
-	Version string        // what /version says
-	Log     *slog.Logger  // nil: nothing is logged
-	Drain   time.Duration // that requests under way have to end when the server is to stop; 0: 30 s
-	Cascade []Stage       // models that are asked before the server's own, and whose answers are the client's where they are sure enough
-	Store   *store.Store  // of files and batches, the caller's to close after the server; nil: there are none
+	Name        string        // of the model, as clients call it; "" is the model's own
+	Keys        []access.Key  // of which a client must send one; none: no key is needed
+	OpenMetrics bool          // /metrics needs no key, for a Prometheus that has none
+	Shared      bool          // keys share files, batches, explanations and cached prompts; else each tenant has its own
+	Origins     []string      // web pages that may call the server from a browser: their origins, or "*"
+	Hosts       []string      // names and addresses of the server beside loopback, which requests without a key may be sent to
+	Version     string        // what /version says
+	Log         *slog.Logger  // nil: nothing is logged
+	Drain       time.Duration // that requests under way have to end when the server is to stop; 0: 30 s
+	Cascade     []Stage       // models that are asked before the server's own, and whose answers are the client's where they are sure enough
+	Store       *store.Store  // of files and batches, the caller's to close after the server; nil: there are none
 }
 
 // Server answers HTTP requests with one model.

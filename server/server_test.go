@@ -362,8 +362,10 @@ func TestSmallEndpoints(t *testing.T) {
 	}
 	for path, want := range map[string][]string{
 		"/version": {`"v9"`}, "/v1/models": {`"demo"`, `"object":"model"`}, "/v1/models/demo": {`"demo"`},
-		"/metrics": {`vllm:num_requests_running{model_name="demo"} 0`, `vllm:generation_tokens_total{model_name="demo"} 3`,
-			`vllm:time_to_first_token_seconds_count{model_name="demo"} 1`, `vllm:inter_token_latency_seconds_count{model_name="demo"} 2`,
+		"/metrics": {`vllm:num_requests_running{engine="0",model_name="demo"} 0`, `vllm:generation_tokens_total{engine="0",model_name="demo"} 3`,
+			`vllm:request_prompt_tokens_sum{engine="0",model_name="demo"} `, `vllm:request_generation_tokens_sum{engine="0",model_name="demo"} 3`, `vllm:request_queue_time_seconds_count{engine="0",model_name="demo"} 1`,
+			`vllm:request_inference_time_seconds_count{engine="0",model_name="demo"} 1`, `vllm:time_per_output_token_seconds_count{engine="0",model_name="demo"} 1`, `vllm:request_params_n_sum{engine="0",model_name="demo"} 1`, `vllm:request_params_max_tokens_sum{engine="0",model_name="demo"} 3`,
+			`vllm:time_to_first_token_seconds_count{engine="0",model_name="demo"} 1`, `vllm:inter_token_latency_seconds_count{engine="0",model_name="demo"} 2`,
 			`vllm:prefix_cache_queries_total`, `vllm:kv_cache_usage_perc`, `vllm:cache_config_info{block_size="16"`, `vllm:num_preemptions_total`},
 	} {
 		r, err := http.Get(h.URL + path)

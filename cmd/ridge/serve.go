@@ -94,6 +94,7 @@ several models are: each answers what it is sure enough of and passes the rest o
 	fl.IntVar(&f.port, "port", 0, "port to listen on, in place of the one in --listen")
 	f.many.add(fl)
 	fl.StringVar(&f.server.Name, "served-model-name", "", "what clients call the model; default: the name of its file")
+	fl.BoolVar(&f.server.OpenMetrics, "open-metrics", false, "answer /metrics without a key, for a Prometheus that has none")
 	fl.BoolVar(&f.server.Shared, "share-between-keys", false, "let all keys see each other's files, batches and explanations, share cached prompts, and have a recording contain prompts")
 	fl.BoolVar(&f.model.options.TrustContent, "trust-content", false, "let control tokens that messages, tool results and documents spell out act as tokens, as most servers do; whoever writes such a text can then forge turns")
 	fl.StringArrayVar(&f.server.Hosts, "allow-host", nil, "name under which the server may be called without a key, beside localhost; can be given several times")

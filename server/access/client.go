@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/ridge-llm/ridge/internal/background"
 )
@@ -16,7 +17,8 @@ type Client struct {
 	limiter *limiter // nil: no limits
 	address string   // it calls from, where there are no keys
 
-	prompt, output atomic.Int64 // tokens of this request
+	prompt, output, cached atomic.Int64 // tokens of this request
+	first, decode          atomic.Int64 // ns until the first token of an answer, the earliest, and of the longest from there on
 }
 
 // Sees reports whether what is of an owner is the client's to see.
@@ -56,6 +58,25 @@ func (c *Client) CountOutput(tokens int) {
 		c.limiter.count(tokens)
 	}
 	c.output.Add(int64(tokens))
+}
+
+// Finished notes of an answer how many tokens of its prompt were cached, and the times until its first token and from there to its
+// last.
+func (c *Client) Finished(cached int, first, decode time.Duration) {
+	c.cached.Add(int64(cached))
+	if at := c.first.Load(); at == 0 || int64(first) < at {
+		c.first.Store(int64(first))
+	}
+	c.decode.Store(max(c.decode.Load(), int64(decode)))
+}
+
+// Pace is what the request's answers took: tokens of prompts that were cached, the time until the first token (0: there was none), and
+// tokens a second behind it.
+func (c *Client) Pace() (cached int64, first time.Duration, rate float64) {
+	if d := c.decode.Load(); d > 0 {
+		rate = float64(c.output.Load()-1) / time.Duration(d).Seconds()
+	}
+	return c.cached.Load(), time.Duration(c.first.Load()), rate
 }
 
 // Tokens are what the request has taken so far.

@@ -9,18 +9,22 @@ import (
 	"github.com/ridge-llm/ridge"
 )
 
+// engineLabel numbers the engine, of which a model has one: vLLM's label for those of its data parallelism.
+const engineLabel = "0"
+
 // metrics are the server's figures, under the names that vLLM gives them (its docs, "Production Metrics"), so that
 // dashboards and routers made for it work. Ridge's own begin with ridge_.
 type metrics struct {
 	registry         *prometheus.Registry
 	ttft, itl, whole prometheus.Observer
+	requests         requestMetrics
 	success          *prometheus.CounterVec
 	prompt, output   prometheus.Counter
 }
 
 func newMetrics(m *ridge.Model, name string) *metrics {
 	r := prometheus.NewRegistry()
-	labels := prometheus.Labels{"model_name": name}
+	labels := prometheus.Labels{"model_name": name, "engine": engineLabel}
 	histogram := func(name, help string, from float64) prometheus.Observer {
 		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: labels, Buckets: prometheus.ExponentialBuckets(from, 2, 16)})
 		r.MustRegister(h)
@@ -42,6 +46,7 @@ func newMetrics(m *ridge.Model, name string) *metrics {
 			Name: "vllm:request_success_total", Help: "Answers finished.", ConstLabels: labels}, []string{"finished_reason"}),
 	}
 	r.MustRegister(x.success)
+	x.requests = newRequestMetrics(r, labels)
 	tokens := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "vllm:iteration_tokens_total", Help: "Tokens that a step of the engine computed.", ConstLabels: labels, Buckets: prometheus.ExponentialBuckets(1, 2, 15)})
 	r.MustRegister(tokens)
@@ -62,12 +67,12 @@ func newMetrics(m *ridge.Model, name string) *metrics {
 	}
 	s := m.Stats()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "Size of the cache.", ConstLabels: prometheus.Labels{
-		"model_name": name, "block_size": strconv.Itoa(s.PageSize), "num_gpu_blocks": strconv.Itoa(s.Pages)}})
+		"model_name": name, "engine": engineLabel, "block_size": strconv.Itoa(s.PageSize), "num_gpu_blocks": strconv.Itoa(s.Pages)}})
 	info.Set(1)
 	for i := range s.MaxDraft {
 		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "vllm:spec_decode_num_accepted_tokens_per_pos_total", Help: "Tokens of drafts that were accepted, by their position in the draft.",
-			ConstLabels: prometheus.Labels{"model_name": name, "position": strconv.Itoa(i)},
+			ConstLabels: prometheus.Labels{"model_name": name, "engine": engineLabel, "position": strconv.Itoa(i)},
 		}, func() float64 { return float64(m.Stats().AcceptedAt[i]) }))
 	}
 	r.MustRegister(info)
@@ -75,12 +80,12 @@ func newMetrics(m *ridge.Model, name string) *metrics {
 	for i, layer := range layers {
 		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "ridge_early_exit_tokens_total", Help: "Tokens that left the model after a layer, the last one included.",
-			ConstLabels: prometheus.Labels{"model_name": name, "layer": strconv.Itoa(layer)},
+			ConstLabels: prometheus.Labels{"model_name": name, "engine": engineLabel, "layer": strconv.Itoa(layer)},
 		}, func() float64 { _, tokens := m.EarlyExits(); return float64(tokens[i]) }))
 	}
 	if n := m.MaxAdapters(); n > 0 {
 		r.MustRegister(&adapterMetrics{model: m, desc: prometheus.NewDesc("vllm:lora_requests_info", "Adapters with requests, running and waiting; the value is the time.",
-			[]string{"running_lora_adapters", "waiting_lora_adapters"}, prometheus.Labels{"model_name": name, "max_lora": strconv.Itoa(n)})})
+			[]string{"running_lora_adapters", "waiting_lora_adapters"}, prometheus.Labels{"model_name": name, "engine": engineLabel, "max_lora": strconv.Itoa(n)})})
 	}
 	return x
 }
@@ -155,9 +160,13 @@ func (m *metrics) token(began time.Time, last *time.Time) {
 	*last = now
 }
 
+// abandoned counts an answer that ended because its client had gone, or because of an error.
+func (m *metrics) abandoned() { m.success.WithLabelValues("abort").Inc() }
+
 func (m *metrics) finished(j *Job, f *ridge.Finish, took time.Duration) {
 	m.whole.Observe(took.Seconds())
 	m.success.WithLabelValues(string(f.Reason)).Inc()
+	m.requests.finished(j, f)
 	m.output.Add(float64(f.Output))
 	if j.First {
 		m.prompt.Add(float64(f.Prompt))

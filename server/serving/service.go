@@ -111,10 +111,11 @@ func (s *Service) ConstrainReply(ctx context.Context, prompt string, r ridge.Rep
 
 // Job is one answer to make.
 type Job struct {
-	Index  int // of the choice
-	Prompt []int32
-	Params ridge.Params
-	First  bool // of those with its prompt: the one whose prompt counts in the usage
+	Index   int // of the choice
+	Prompt  []int32
+	Params  ridge.Params
+	First   bool // of those with its prompt: the one whose prompt counts in the usage
+	Choices int  // answers to its prompt
 }
 
 // UnenforcedHeader is the response header that names what of a schema is left to the model.
@@ -156,7 +157,7 @@ func Jobs(prompts [][]int32, n int, p ridge.Params) []Job {
 	var all []Job
 	for _, prompt := range prompts {
 		for i := range n {
-			j := Job{Index: len(all), Prompt: prompt, Params: p, First: i == 0}
+			j := Job{Index: len(all), Prompt: prompt, Params: p, First: i == 0, Choices: n}
 			j.Params.Sampling.Seed += uint64(i)
 			all = append(all, j)
 		}
@@ -192,7 +193,11 @@ func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piec
 		}
 	}
 	own, confidence := len(all), confidenceOf(ctx)
+	left := 0 // answers that have not ended
 	defer func() {
+		for range left {
+			s.metrics.abandoned()
+		}
 		if err != nil && confidence != nil {
 			confidence.Fail()
 		}
@@ -220,7 +225,7 @@ func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piec
 	}
 	began, client := time.Now(), access.From(ctx)
 	last := make([]time.Time, len(all))
-	for left := len(all); left > 0; {
+	for left = len(all); left > 0; {
 		var e event
 		select {
 		case e = <-events:
@@ -237,6 +242,7 @@ func (s *Service) Run(ctx context.Context, all []Job, each func(*Job, ridge.Piec
 		if e.piece.Finish != nil {
 			left--
 			s.metrics.finished(e.job, e.piece.Finish, time.Since(began))
+			client.Finished(e.piece.Finish.Cached, e.piece.Finish.Prefill, e.piece.Finish.Decode)
 			s.explained.put(ctx, s.Explain(e.piece.Finish))
 		}
 		if !observed(confidence, e.job, e.piece, own) {
