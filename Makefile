@@ -8,7 +8,7 @@ ENTRY = $(if $(filter linux/amd64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOAR
 TAG := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 VERSION = $(if $(TAG),-X main.version=$(TAG))
 
-.PHONY: build static ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak neighbours adapters hybrids arm64 systems
+.PHONY: build static ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts arm64 systems
 
 # Where limits of memory are tiny, -E has the program say so in place of the Go runtime's stack trace (cmd/ridge/entry_linux_amd64.s).
 build:
@@ -97,6 +97,10 @@ adapters:
 # The same of requests to hybrids, whose states are swapped and found in the cache, with memory for few.
 hybrids:
 	RIDGE_INTERLEAVINGS=2500 $(GO) test ./engine -run TestRecurrentMixed -v -timeout 0
+
+# Every reference architecture in every layout of {tp 1, 2, 4} × {pp 1, 2, 4} × {ep 1, 2, 4} that divides it against upstream's results, and why others do not; some minutes.
+layouts:
+	$(GO) test ./internal/check -run '^TestLayouts$$' -layouts -v -timeout 0
 
 # What the clients that OpenAI, Anthropic and Ollama publish make of the server. They are large, so this is a module of its
 # own and no part of check: compiled for the first time they take two minutes.

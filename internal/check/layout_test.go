@@ -1,6 +1,7 @@
 package check
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,6 +26,8 @@ var layoutDevices = map[string]func() backend.Device{
 	},
 }
 
+var everyLayout = flag.Bool("layouts", false, "TestLayouts: every layout of {tp 1, 2, 4} × {pp 1, 2, 4} × {ep 1, 2, 4}, and why models do not have one")
+
 // TestLayouts: models compute the same over several devices as upstream does on one, in every layout that divides them.
 func TestLayouts(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/*/config.json")
@@ -38,7 +41,19 @@ func TestLayouts(t *testing.T) {
 		{Tensor: 2, Pipeline: 1, Data: 1}, {Tensor: 1, Pipeline: 2, Data: 1}, {Tensor: 2, Pipeline: 1, Data: 1, Expert: 2},
 		{Tensor: 4, Pipeline: 1, Data: 1}, {Tensor: 4, Pipeline: 1, Data: 1, Expert: 2}, {Tensor: 2, Pipeline: 2, Data: 1, Expert: 2}, {Tensor: 2, Pipeline: 2, Data: 1},
 	}
-	if testing.Short() {
+	switch {
+	case *everyLayout:
+		layouts = nil
+		for _, tensor := range []int{1, 2, 4} {
+			for _, pipeline := range []int{1, 2, 4} {
+				for expert := 1; expert <= tensor; expert *= 2 {
+					if tensor*pipeline > 1 {
+						layouts = append(layouts, pass.Layout{Tensor: tensor, Pipeline: pipeline, Data: 1, Expert: expert})
+					}
+				}
+			}
+		}
+	case testing.Short():
 		layouts = layouts[:3]
 	}
 	ran := map[pass.Layout]int{}
@@ -54,7 +69,10 @@ func TestLayouts(t *testing.T) {
 			continue
 		}
 		for _, l := range layouts {
-			if l.Check(g) != nil {
+			if err := l.Check(g); err != nil {
+				if *everyLayout {
+					t.Logf("%s %s: %v", filepath.Base(dir), l, err)
+				}
 				continue
 			}
 			ran[l]++
