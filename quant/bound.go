@@ -10,7 +10,7 @@ import (
 //	|x − x′| ≤ relative·m + absolute
 //
 // where m is the largest magnitude in the block of x (in its row, where that has one scale), or |x| itself for plain floats. For most
-// formats it follows from the layout. The encoders of the K formats, IQ4_NL and IQ4_XS search for the smallest squared error of a whole
+// formats it follows from the layout. The encoders of the K formats and the IQ formats search for the smallest squared error of a whole
 // block; their bounds are about a third above the worst that a hill climb over blocks found, and are not proven.
 type bound struct {
 	relative float64

@@ -14,14 +14,14 @@ const (
 	IQ2_S   Format = 29
 )
 
-var _ = registerGrouped(IQ2_XXS, Descriptor{Name: "IQ2_XXS", BlockBytes: 66, CodeGroup: 32, GGUF: &GGUFType{Tensor: 16, File: 19}, Fallback: IQ4_NL}, codesIQ2_XXS)
+var _ = registerGrouped(IQ2_XXS, Descriptor{Name: "IQ2_XXS", BlockBytes: 66, CodeGroup: 32, GGUF: &GGUFType{Tensor: 16, File: 19}, Fallback: IQ4_NL}, codesIQ2_XXS, &gridIQ2_XXS)
 
-var _ = registerGrouped(IQ2_XS, Descriptor{Name: "IQ2_XS", BlockBytes: 74, GGUF: &GGUFType{Tensor: 17, File: 20}, Fallback: IQ4_NL}, codesIQ2_XS)
+var _ = registerGrouped(IQ2_XS, Descriptor{Name: "IQ2_XS", BlockBytes: 74, GGUF: &GGUFType{Tensor: 17, File: 20}, Fallback: IQ4_NL}, codesIQ2_XS, &gridIQ2_XS)
 
-var _ = registerGrouped(IQ2_S, Descriptor{Name: "IQ2_S", BlockBytes: 82, GGUF: &GGUFType{Tensor: 22, File: 28}, Fallback: IQ4_NL}, codesIQ2_S)
+var _ = registerGrouped(IQ2_S, Descriptor{Name: "IQ2_S", BlockBytes: 82, GGUF: &GGUFType{Tensor: 22, File: 28}, Fallback: IQ4_NL}, codesIQ2_S, &gridIQ2_S)
 
-// registerGrouped adds a format of 256 numbers a block that can be read but not written.
-func registerGrouped(f Format, d Descriptor, codes grouped) struct{} {
+// registerGrouped adds a format of 256 numbers a block, which can be written if its encoder is given a grid.
+func registerGrouped(f Format, d Descriptor, codes grouped, grid *pointGrid) struct{} {
 	if d.Block == 0 {
 		d.Block = superBlock
 	}
@@ -29,6 +29,10 @@ func registerGrouped(f Format, d Descriptor, codes grouped) struct{} {
 		d.CodeGroup = codeGroup
 	}
 	d.codes, d.decode = codes, codes.decode(f)
+	if grid != nil {
+		d.encode, d.weighted = grid.encoder(d.BlockBytes)
+		d.bound = bound{grid.bound(), 0x1p-15, 100 * f16Max}
+	}
 	return register(f, d)
 }
 

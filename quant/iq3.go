@@ -11,9 +11,9 @@ const (
 	IQ3_S   Format = 31
 )
 
-var _ = registerGrouped(IQ3_XXS, Descriptor{Name: "IQ3_XXS", BlockBytes: 98, CodeGroup: 32, GGUF: &GGUFType{Tensor: 18, File: 23}, Fallback: IQ4_NL}, codesIQ3_XXS)
+var _ = registerGrouped(IQ3_XXS, Descriptor{Name: "IQ3_XXS", BlockBytes: 98, CodeGroup: 32, GGUF: &GGUFType{Tensor: 18, File: 23}, Fallback: IQ4_NL}, codesIQ3_XXS, &gridIQ3_XXS)
 
-var _ = registerGrouped(IQ3_S, Descriptor{Name: "IQ3_S", BlockBytes: 110, CodeGroup: 32, GGUF: &GGUFType{Tensor: 21, File: 26}, Fallback: IQ4_NL}, codesIQ3_S)
+var _ = registerGrouped(IQ3_S, Descriptor{Name: "IQ3_S", BlockBytes: 110, CodeGroup: 32, GGUF: &GGUFType{Tensor: 21, File: 26}, Fallback: IQ4_NL}, codesIQ3_S, &gridIQ3_S)
 
 func codesIQ3_XXS(codes []int8, scales []float32, b []byte) {
 	d, grid := f16at(b), iq3xxsGrid()

@@ -10,7 +10,7 @@ import "math"
 // A GGUF file may have a scale of the whole matrix in a tensor by itself; see recipe.ScaledBlocks.
 const NVFP4 Format = 26
 
-var _ = registerGrouped(NVFP4, Descriptor{Name: "NVFP4", Block: 64, BlockBytes: 36, GGUF: &GGUFType{Tensor: 40, File: 39}, Fallback: Q8_0, Scaled: NVFP4_ROW, scale: scaleNVFP4}, codesNVFP4)
+var _ = registerGrouped(NVFP4, Descriptor{Name: "NVFP4", Block: 64, BlockBytes: 36, GGUF: &GGUFType{Tensor: 40, File: 39}, Fallback: Q8_0, Scaled: NVFP4_ROW, scale: scaleNVFP4}, codesNVFP4, nil)
 
 // codesNVFP4 gives E2M1 numbers times two, so that they are whole, and halves the scale to match.
 func codesNVFP4(codes []int8, scales []float32, b []byte) {

@@ -10,9 +10,9 @@ const (
 	TQ2_0 Format = 35
 )
 
-var _ = registerGrouped(TQ1_0, Descriptor{Name: "TQ1_0", BlockBytes: 54, CodeGroup: 32, GGUF: &GGUFType{Tensor: 34, File: 36}, Fallback: Q4_0}, codesTQ1_0)
+var _ = registerGrouped(TQ1_0, Descriptor{Name: "TQ1_0", BlockBytes: 54, CodeGroup: 32, GGUF: &GGUFType{Tensor: 34, File: 36}, Fallback: Q4_0}, codesTQ1_0, nil)
 
-var _ = registerGrouped(TQ2_0, Descriptor{Name: "TQ2_0", BlockBytes: 66, CodeGroup: 32, GGUF: &GGUFType{Tensor: 35, File: 37}, Fallback: Q4_0}, codesTQ2_0)
+var _ = registerGrouped(TQ2_0, Descriptor{Name: "TQ2_0", BlockBytes: 66, CodeGroup: 32, GGUF: &GGUFType{Tensor: 35, File: 37}, Fallback: Q4_0}, codesTQ2_0, nil)
 
 // oneScale sets all scales.
 func oneScale(scales []float32, d float32) {

@@ -88,6 +88,38 @@ func mixQ4KS(m matrix) quant.Format {
 	return outputQ6K(m)
 }
 
+// mixIQ2 is for the formats of two bits: embeddings, values and the first layers' down matrices get more.
+func mixIQ2(m matrix) quant.Format {
+	more := quant.Q2_K
+	if m.format == quant.IQ2_S {
+		more = quant.IQ3_S
+	}
+	switch {
+	case m.output:
+		return quant.Q5_K
+	case isValue(m) && m.group >= 4:
+		return quant.Q4_K
+	case m.name == "token_embd" || isValue(m) || m.name == "ffn_down" && inPart(m, 8) || m.name == "attn_output" && m.format == quant.IQ2_S:
+		return more
+	}
+	return m.format
+}
+
+// mixIQ3 is for those of three bits.
+func mixIQ3(m matrix) quant.Format {
+	switch {
+	case m.output && m.format == quant.IQ3_XXS:
+		return quant.Q5_K
+	case m.output:
+		return quant.Q6_K
+	case isValue(m) && m.group >= 4:
+		return quant.Q4_K
+	case m.name == "token_embd":
+		return quant.IQ3_S
+	}
+	return m.format
+}
+
 func mixIQ4NL(m matrix) quant.Format {
 	if isValue(m) && m.group >= 4 || m.name == "ffn_down" && inPart(m, 8) {
 		return quant.Q5_K

@@ -20,6 +20,7 @@ type Type struct {
 // rules are those of formats whose mixture is not outputQ6K.
 var rules = map[quant.Format]func(m matrix) quant.Format{
 	quant.Q2_K: mixQ2K, quant.IQ4_NL: mixIQ4NL, quant.IQ4_XS: mixIQ4NL, quant.MXFP4: outputQ8,
+	quant.IQ2_XXS: mixIQ2, quant.IQ2_XS: mixIQ2, quant.IQ2_S: mixIQ2, quant.IQ3_XXS: mixIQ3, quant.IQ3_S: mixIQ3,
 }
 
 // mixtures are the types of formats that have several, instead of one by the format's name.

@@ -26,6 +26,9 @@ func TestPackTwoWays(t *testing.T) {
 			if !bytes.Equal(parts, want) {
 				t.Errorf("%v packed in parts differs", f)
 			}
+			if len(want) != len(tensor.Data) { // codes of their own, which take more
+				return
+			}
 			own := tensor
 			own.Data = bytes.Clone(tensor.Data)
 			Pack(tier, own.Data, own, 0, 96)
@@ -39,7 +42,7 @@ func TestPackTwoWays(t *testing.T) {
 // TestPackedBytes: nothing grows, except the last rows to a whole panel of NR.
 func TestPackedBytes(t *testing.T) {
 	for _, f := range quant.Formats() {
-		if _, packed := packings[f]; !packed && f.Block() > 1 {
+		if _, packed := packings[f]; !packed && f.Block() > 1 || f.Descriptor().CodeGroup > 0 {
 			continue
 		}
 		tensor := f.RowBytes(512) * 64
