@@ -34,7 +34,7 @@
 // lowLayout), and widen with VPMADDWD only every few groups: two instructions for 32 products where moving signs takes four. A byte is two
 // such codes, and takes four, but of two multiplications where signs take three of the same ports. From cache 256 rows reach 58 % of the
 // peak of VPMADDUBSW for Q4_0, 39 % for Q6_K and 32 % for bytes, whose ceiling is 50. Up to eleven rows codes are unpacked in registers, for up to six
-// rows at a time; a row then takes 32 cycles a block of 32 × 32 for four rows of Q4_0, and 55 alone.
+// rows at a time; a row then takes 32 cycles a block of 32 × 32 for four rows of Q4_0, and 50 alone, with all 32 features in a call.
 //
 // AVX-512 kernels reach 70 % of the peak from a warm cache (a block takes 66 cycles, not 61, and the prologue and epilogue of a
 // tile of 32 blocks 90), and 66 % in matmuls of 512 rows with weights and outputs from memory, on both cores.

@@ -4,7 +4,7 @@
 
 package gemm
 
-// dotU8x1Y adds the products of 1 rows of activations with 16 rows of U8 weights to out, or sets out to them.
+// dotU8x1Y adds the products of 1 rows of activations with 32 rows of U8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU8x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
@@ -34,7 +34,7 @@ func dotU8x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotU8x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotS8x1Y adds the products of 1 rows of activations with 16 rows of S8 weights to out, or sets out to them.
+// dotS8x1Y adds the products of 1 rows of activations with 32 rows of S8 weights to out, or sets out to them.
 //
 //go:noescape
 func dotS8x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
@@ -64,7 +64,7 @@ func dotS8x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotS8x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU4x1Y adds the products of 1 rows of activations with 16 rows of U4 weights to out, or sets out to them.
+// dotU4x1Y adds the products of 1 rows of activations with 32 rows of U4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU4x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
@@ -94,7 +94,7 @@ func dotU4x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotU4x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU5x1Y adds the products of 1 rows of activations with 16 rows of U5 weights to out, or sets out to them.
+// dotU5x1Y adds the products of 1 rows of activations with 32 rows of U5 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU5x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
@@ -124,7 +124,7 @@ func dotU5x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotU5x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU6x1Y adds the products of 1 rows of activations with 16 rows of U6 weights to out, or sets out to them.
+// dotU6x1Y adds the products of 1 rows of activations with 32 rows of U6 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU6x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
@@ -154,7 +154,7 @@ func dotU6x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotU6x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU3x1Y adds the products of 1 rows of activations with 16 rows of U3 weights to out, or sets out to them.
+// dotU3x1Y adds the products of 1 rows of activations with 32 rows of U3 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU3x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
@@ -184,7 +184,7 @@ func dotU3x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotU3x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotU2x1Y adds the products of 1 rows of activations with 16 rows of U2 weights to out, or sets out to them.
+// dotU2x1Y adds the products of 1 rows of activations with 32 rows of U2 weights to out, or sets out to them.
 //
 //go:noescape
 func dotU2x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
@@ -214,7 +214,7 @@ func dotU2x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotU2x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotN4x1Y adds the products of 1 rows of activations with 16 rows of N4 weights to out, or sets out to them.
+// dotN4x1Y adds the products of 1 rows of activations with 32 rows of N4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotN4x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
@@ -244,7 +244,7 @@ func dotN4x5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *by
 //go:noescape
 func dotN4x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)
 
-// dotM4x1Y adds the products of 1 rows of activations with 16 rows of M4 weights to out, or sets out to them.
+// dotM4x1Y adds the products of 1 rows of activations with 32 rows of M4 weights to out, or sets out to them.
 //
 //go:noescape
 func dotM4x1Y(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)

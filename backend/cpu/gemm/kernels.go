@@ -31,9 +31,10 @@ const (
 
 // kernels is everything one tier provides. Slices of functions are indexed by activation rows less one.
 type kernels struct {
-	rows  int // of weights in a call of dot and panel: 32 or 16
-	dot   [layoutCount][]dotFunc
-	batch [layoutCount]batchFunc // of every code layout, or of none: then dot computes batches too
+	rows    int // of weights in a call of dot and panel: 32 or 16; but see wideRow
+	dot     [layoutCount][]dotFunc
+	wideRow bool                   // dot kernels of one row of activations multiply NR rows of weights
+	batch   [layoutCount]batchFunc // of every code layout, or of none: then dot computes batches too
 
 	storeBatch  func(out *float32, ld int, sums *float32, rows int) // with batch: sums, [rows][32], go to out
 	prefetchOut func(out *float32, ld int, rows int)                // prefetches, for writing, what storeBatch will write

@@ -5,7 +5,7 @@ func (t Tier) kernels() *kernels { return tierKernels[t] }
 
 var tierKernels = [tierCount]*kernels{
 	Generic: genericKernels,
-	AVX2:    withTiles(avx2Kernels(dotsY, [layoutCount]func(panel, w *byte, blocks int){}, peakLoop{peakMaddY, 12 * 64}), 2, tilesY, unpackTilesY),
+	AVX2:    withTiles(withWideRow(avx2Kernels(dotsY, [layoutCount]func(panel, w *byte, blocks int){}, peakLoop{peakMaddY, 12 * 64})), 2, tilesY, unpackTilesY),
 	AVXVNNI: withTiles(avx2Kernels(dotsV, unpacksV, peakLoop{peakDotY, 12 * 64}), 5,
 		byteTiles(tilesU8V, tilesU8MinV, tilesS8V, tilesS8MinV), unpacksV),
 	AVX512:     avx512Kernels(false),
@@ -52,6 +52,12 @@ func avx2Kernels(dots [layoutCount][]dotFunc, unpacks [layoutCount]func(panel, w
 		quantizeQ8: quantizeQ8, widenF16: widenF16, widenBF16: widenBF16,
 		peaks: [...]peakLoop{Float32: {peakFMAY, 12 * 16}, Q8: peak}, read: peakReadY,
 	}
+}
+
+// withWideRow says that the kernels of one row multiply NR rows of weights.
+func withWideRow(k *kernels) *kernels {
+	k.wideRow = true
+	return k
 }
 
 // avx512Kernels use 512-bit registers.

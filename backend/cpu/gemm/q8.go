@@ -74,7 +74,11 @@ func (p *matmul) dotTiles(c kBlock, panel, k int, fetch tilePrefetch) {
 		out, ld := p.outTile(panel, row, rows)
 		act := p.acts.at(row, k/32*q8BlockBytes)
 		ahead := fetch.next(c.blocks * c.layout.prefetchLines(rows) * 64)
-		for r := 0; r < NR; r += p.rows {
+		features := p.rows
+		if rows == 1 && p.wideRow {
+			features = NR
+		}
+		for r := 0; r < NR; r += features {
 			m := c.mins
 			if m != nil {
 				m = offsetFloats(m, r)

@@ -9,12 +9,13 @@ import (
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// block256 multiplies a block of 32 k of up to six rows of activations with 16 rows of weights, in two vectors of 256 bits. Registers 12
+// block256 multiplies a block of 32 k of up to six rows of activations with 16 rows of weights, in two vectors of 256 bits, or one row with 32. Registers 12
 // to 15 hold codes, activations and what is being computed; those below hold integer sums and, as far as there are any left, float sums, sums
 // of 16 bits that are being widened, and masks. The others are in memory at R14.
 type block256 struct {
 	*codes
 	rows    int // of activations
+	vectors int // of weights: 2, or 4 for one row
 	mins    bool
 	low     *lowLayout // nil for bytes
 	inPlace bool       // codes are as they are packed, not yet unpacked
@@ -27,7 +28,7 @@ type block256 struct {
 
 // newBlock256 is a block without its activations.
 func newBlock256(w emit.Width, f layout, low *lowLayout, consts constants, rows int) block256 {
-	b := block256{codes: &codes{Width: w, layout: f, magic: consts.magic, flip: consts.mask[0x80], ones: consts.ones}, rows: rows, low: low}
+	b := block256{codes: &codes{Width: w, layout: f, magic: consts.magic, flip: consts.mask[0x80], ones: consts.ones}, rows: rows, vectors: 2, low: low}
 	if low != nil {
 		b.words = w.RepeatBits("factor"+low.name, low.factor<<16|low.factor)
 	} else if !w.VNNI {
@@ -48,19 +49,19 @@ func (b *block256) subs() int {
 }
 
 // int is the integer sum of vector v of a row.
-func (b *block256) int(r, v int) VecPhysical { return b.Reg(2*r + v) }
+func (b *block256) int(r, v int) VecPhysical { return b.Reg(b.vectors*r + v) }
 
 // held is the float sum of a row, partial its integer sum before the last widening.
 func (b *block256) held(r, v int) Op {
 	if b.floats > 0 {
-		return b.Reg(b.floats + 2*r + v)
+		return b.Reg(b.floats + b.vectors*r + v)
 	}
 	return emit.At(R14, 32*(2*r+v))
 }
 
 func (b *block256) partial(r, v int) Op {
 	if b.wide > 0 {
-		return b.Reg(b.wide + 2*r + v)
+		return b.Reg(b.wide + b.vectors*r + v)
 	}
 	return emit.At(R14, floatBytes+32*(2*r+v))
 }
@@ -83,18 +84,19 @@ func (b *block256) load(frame Mem, out, ld GPPhysical) {
 		b.ADDQ(Imm(31), R14)
 		b.ANDQ(I8(-32), R14)
 	}
-	b.Zero(Y12)
-	b.Zero(Y13)
+	for v := range b.vectors {
+		b.Zero(b.Reg(12 + v))
+	}
 	b.MOVQ(out, R13)
 	for r := range b.rows {
 		b.CMPB(b.Slot("fresh"), Imm(0))
 		b.JNE(LabelRef(fmt.Sprint("fresh", r)))
-		for v := range 2 {
+		for v := range b.vectors {
 			b.VMOVUPS(emit.At(R13, v*b.Bytes), b.Reg(12+v))
 		}
 		b.ADDQ(ld, R13)
 		b.Label(fmt.Sprint("fresh", r))
-		for v := range 2 {
+		for v := range b.vectors {
 			b.VMOVUPS(b.Reg(12+v), b.held(r, v))
 		}
 	}
@@ -103,7 +105,7 @@ func (b *block256) load(frame Mem, out, ld GPPhysical) {
 // store copies the float sums to out, which it advances.
 func (b *block256) store(out, ld GPPhysical) {
 	for r := range b.rows {
-		for v := range 2 {
+		for v := range b.vectors {
 			sum, near := b.held(r, v).(VecPhysical)
 			if !near {
 				sum = b.Reg(v)
@@ -124,13 +126,15 @@ func (b *block256) products(weights, scale GPPhysical, each func(j int)) {
 			b.dots(weights, sub, groups)
 		case b.low == nil && b.rows == 1:
 			b.signed(weights, sub, groups, each)
+		case b.rows == 1:
+			b.pairsOfRow(weights, sub, groups, each)
 		case b.low == nil:
 			b.halves(weights, scale, sub, groups, each)
 			continue
 		default:
 			b.pairs(weights, sub, groups, each)
 		}
-		for v := range 2 {
+		for v := range b.vectors {
 			b.scaled(scale, sub, v, func(r int) VecPhysical { return b.int(r, v) })
 		}
 	}
@@ -169,17 +173,17 @@ func (b *block256) code(weights GPPhysical, j, v int, dst, tmp VecPhysical) {
 // signed leaves the sums of bytes of one row, with the weights' signs moved to the activations: the product of bytes saturates at 16 bits,
 // unless the unsigned side is at most 128.
 func (b *block256) signed(weights GPPhysical, sub, groups int, each func(j int)) {
-	for v := range 2 {
+	for v := range b.vectors {
 		b.Move(b.magic, b.int(0, v))
 	}
 	for j := sub * groups; j < (sub+1)*groups; j++ {
 		each(j)
-		for v := range 2 {
+		b.VPBROADCASTD(b.q8(0, 4*j), Y15)
+		for v := range b.vectors {
 			b.code(weights, j, v, Y12, Y13)
 			b.Xor(b.flip, Y12, Y12)
 			b.VPABSB(Y12, Y13)
-			b.VPBROADCASTD(b.q8(0, 4*j), Y14)
-			b.VPSIGNB(Y12, Y14, Y14)
+			b.VPSIGNB(Y12, Y15, Y14)
 			b.VPMADDUBSW(Y14, Y13, Y14)
 			b.VPMADDWD(b.ones, Y14, Y14)
 			b.VPADDD(Y14, b.int(0, v), b.int(0, v))
@@ -242,9 +246,28 @@ func (b *block256) pairs(weights GPPhysical, sub, groups int, each func(j int)) 
 				b.product(Y14, b.Reg(12+v), Y15, b.int(r, v), g%b.low.widen == 0)
 			}
 		}
-		if g%b.low.widen == b.low.widen-1 {
-			b.widened(sub, g+1 == b.low.widen, g+1 == groups)
+		b.widenAfter(sub, g, groups)
+	}
+}
+
+// pairsOfRow is pairs for one row, one vector of weights after the other.
+func (b *block256) pairsOfRow(weights GPPhysical, sub, groups int, each func(j int)) {
+	for g := range groups {
+		j := sub*groups + g
+		each(j)
+		b.VPBROADCASTD(b.q8(0, 4*j), Y14)
+		for v := range b.vectors {
+			b.code(weights, j, v, Y12, Y13)
+			b.product(Y14, Y12, Y15, b.int(0, v), g%b.low.widen == 0)
 		}
+		b.widenAfter(sub, g, groups)
+	}
+}
+
+// widenAfter widens the sums if group g is the last that fits in 16 bits.
+func (b *block256) widenAfter(sub, g, groups int) {
+	if g%b.low.widen == b.low.widen-1 {
+		b.widened(sub, g+1 == b.low.widen, g+1 == groups)
 	}
 }
 
@@ -254,7 +277,7 @@ func (b *block256) widened(sub int, first, last bool) {
 		if last {
 			b.VPBROADCASTD(b.q8(r, b.bias(sub)), Y14)
 		}
-		for v := range 2 {
+		for v := range b.vectors {
 			sum := b.int(r, v)
 			b.VPMADDWD(b.words, sum, sum)
 			if !first {

@@ -90,10 +90,10 @@ func (d *dot) start(w emit.Width, f layout, consts constants) {
 const nearBytes = 1024
 
 // fetch prefetches for group j: a block's share is spread over its groups, since a burst would delay the loads behind it, and
-// so would loads that wait for the L2 cache.
-func fetch(c *codes, rows int, weights GPPhysical, ahead [2]GPPhysical, j int) {
+// so would loads that wait for the L2 cache. A call uses so many bytes of each plane, 128 or, where it is for one half of the rows of weights, 64.
+func fetch(c *codes, rows, bytes int, weights GPPhysical, ahead [2]GPPhysical, j int) {
 	near, step := 2*c.planes, 64
-	if !c.AVX512() { // the other half of each plane is for another call
+	if bytes == 64 {
 		near, step = c.planes, 128
 	}
 	for i := j * near / 8; i < (j+1)*near/8; i++ {
@@ -188,7 +188,7 @@ func (d *dot) bias(sub int) {
 
 // products adds group j of every row.
 func (d *dot) products(weights GPPhysical, j int) {
-	fetch(d.codes, d.rows, weights, d.ahead, j)
+	fetch(d.codes, d.rows, 2*d.Bytes, weights, d.ahead, j)
 	for v := range 2 {
 		d.group(d.codes, j, emit.At(weights, v*d.Bytes), d.Reg(d.weights+v), d.Reg(d.tmp))
 	}

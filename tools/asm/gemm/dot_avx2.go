@@ -10,7 +10,7 @@ import (
 )
 
 // dot256 is dot for AVX2 without VNNI: it multiplies codes of up to six bits as the low layouts have them, unpacked in registers.
-// It is called for either half of 32 rows of weights.
+// With one row of activations it multiplies 32 rows of weights; with more it is called for either half of them.
 type dot256 struct{ block256 }
 
 // dots256 writes every layout's kernels for 1 to tileRows rows.
@@ -26,23 +26,28 @@ func dots256(w emit.Width) func(*emit.Asm) {
 				}
 				d := dot256{newBlock256(w, packed, low, consts, rows)}
 				d.inPlace = true
+				if rows == 1 {
+					d.vectors = 4
+				}
 				d.kernel(consts)
 			}
 		}
 	}
 }
 
-// place divides the registers below 12 among the sums, and returns the first that is left.
+// place divides the registers below 12 among the sums, and returns the first that is left. Masks in registers are worth more than float sums,
+// which are used once for every block.
 func (d *dot256) place() int {
 	const end = 12
-	next := 2 * d.rows
-	if next+2*d.rows <= end {
+	sums := d.vectors * d.rows
+	next, widens := sums, d.low != nil && d.low.widen < 8/d.subs()
+	if next+sums <= end && !(widens && d.vectors > 2) {
 		d.floats = next
-		next += 2 * d.rows
+		next += sums
 	}
-	if d.low != nil && d.low.widen < 8/d.subs() && next+2*d.rows <= end {
+	if widens && next+sums <= end {
 		d.wide = next
-		next += 2 * d.rows
+		next += sums
 	}
 	return next
 }
@@ -55,7 +60,7 @@ func (d *dot256) inMemory() bool {
 func (d *dot256) kernel(consts constants) {
 	name := fmt.Sprintf("dot%sx%d%s", d.name, d.rows, d.Suffix())
 	d.Func(name, "func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, stride int, blocks int, ahead uintptr, ahead2 uintptr, mins *float32)",
-		fmt.Sprintf("%s adds the products of %d rows of activations with 16 rows of %s weights to out, or sets out to them.", name, d.rows, d.name))
+		fmt.Sprintf("%s adds the products of %d rows of activations with %d rows of %s weights to out, or sets out to them.", name, d.rows, 8*d.vectors, d.name))
 	first := d.place()
 	d.codes = consts.codes(d.Width, d.layout, first, 12)
 	var frame Mem
@@ -71,7 +76,7 @@ func (d *dot256) kernel(consts constants) {
 	d.load(frame, out, ld)
 	d.Arg("mins", R13)
 	d.Label("loop")
-	d.products(weights, scale, func(j int) { fetch(d.codes, d.rows, weights, ahead, j) })
+	d.products(weights, scale, func(j int) { fetch(d.codes, d.rows, d.vectors*d.Bytes, weights, ahead, j) })
 	d.minima()
 	for _, from := range ahead {
 		d.Advance(from, 64*aheadCodes(d.layout, d.rows))
@@ -93,7 +98,7 @@ func (d *dot256) kernel(consts constants) {
 func (d *dot256) minima() {
 	d.TESTQ(R13, R13)
 	d.JZ(LabelRef("next"))
-	for v := range 2 {
+	for v := range d.vectors {
 		for i := range d.subs() {
 			d.VMOVUPS(emit.At(R13, 128*i+v*d.Bytes), d.Reg(12+i))
 		}
