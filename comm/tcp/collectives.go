@@ -3,6 +3,8 @@ package tcp
 import (
 	"errors"
 	"fmt"
+	"io"
+	"syscall"
 )
 
 // transfers are messages under way: those that go out, and those that come in.
@@ -87,7 +89,10 @@ func (t *transfers) from(rank int, err error) error {
 	if a := (*aborted)(nil); errors.As(err, &a) {
 		return a
 	}
-	return fmt.Errorf("comm: rank %d %w", rank, err)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+		return fmt.Errorf("comm: rank %d is gone: its connection has ended", t.rank.names[rank])
+	}
+	return fmt.Errorf("comm: rank %d %w", t.rank.names[rank], err)
 }
 
 // AllReduce implements comm.Communicator: small ones are sent whole to all; of large ones each rank adds a part, which the others send it.

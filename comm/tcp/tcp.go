@@ -33,6 +33,7 @@ var kinds = map[uint32]string{allReduce: "an all-reduce", allGather: "an all-gat
 // Rank is one process's end of a group. It implements comm.Communicator.
 type Rank struct {
 	number int
+	names  []int
 	peers  []*peer // nil: this rank
 	got    [][]float32
 	closed bool
@@ -58,9 +59,9 @@ type job struct {
 	done chan<- error
 }
 
-// New is the rank of a group whose connections to every other rank are given, as many to each; those to itself are none.
-func New(number int, conns [][]net.Conn) *Rank {
-	r := &Rank{number: number, peers: make([]*peer, len(conns)), got: make([][]float32, len(conns))}
+// New is the rank of a group whose connections to every other rank are given, as many to each; those to itself are none. names are the ranks' numbers in errors.
+func New(number int, names []int, conns [][]net.Conn) *Rank {
+	r := &Rank{number: number, names: names, peers: make([]*peer, len(conns)), got: make([][]float32, len(conns))}
 	for i, streams := range conns {
 		if i == number {
 			continue

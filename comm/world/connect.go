@@ -44,7 +44,7 @@ func (m *meet) connect(ctx context.Context, w welcome) error {
 			}
 			return err
 		}
-		m.w.groups[i] = tcp.New(at, conns)
+		m.w.groups[i] = tcp.New(at, g, conns)
 	}
 	return nil
 }
