@@ -29,6 +29,7 @@ import (
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/price/capacity"
+	"github.com/ridge-llm/ridge/route/policy"
 )
 
 // simulateFlags are the settings of simulate.
@@ -50,6 +51,8 @@ type simulateFlags struct {
 	accept   float64 // synthetic acceptance rate; -1: nothing is drafted
 	drafts   int     // tokens of a draft
 	always   bool
+	replicas simulate.Replicas
+	route    string // policy of the router before them
 	asJSON   bool
 	plot     string
 
@@ -66,6 +69,14 @@ func (f *simulateFlags) run(target time.Duration, ratio float64, stepTokens int)
 	}
 	o := f.options
 	o.Engine.TargetITL, o.Engine.ITLRatio, o.Engine.StepTokens = target, ratio, stepTokens
+	if f.replicas.Count > 1 {
+		p, err := policy.New(f.route)
+		if err != nil {
+			return nil, fmt.Errorf("--route: %s", strings.TrimPrefix(err.Error(), "policy: "))
+		}
+		f.replicas.Policy = p
+		return simulate.RunReplicas(o, f.replicas)
+	}
 	return simulate.Run(o)
 }
 
@@ -95,11 +106,14 @@ in every step.
 times an error that recorded steps of similar cost had. Steps of a server are slower than the same steps alone, since HTTP
 connections use the CPU too. The flag may be repeated.
 
+--replicas puts a router before several such servers, with the choice of ridge route.
+
 MODEL is as for ridge plan: no weights are needed; without it, it is the built-in model. --device is a published device, a profile file, or here (this
 machine as ridge calibrate measured it).`,
 		Example: `  ridge simulate llama-3.1-8b --device h200 --trace conversation_trace.jsonl --first 1000 --slo ttft=2s,itl=50ms
   ridge simulate llama-3.1-8b --device h200 --trace poisson:rate=20,n=2000,in=512,out=256 --policy longest-prefix
   ridge simulate llama-3.1-8b --device h200 --concurrency 8 --trace constant:n=64,in=512,out=256 --speculate 0.8
+  ridge simulate llama-3.1-8b --device h200 --trace conversation_trace.jsonl --replicas 4 --route cache_aware --kv-tokens 250000
   ridge simulate model.gguf --device here --concurrency 16 --trace constant:n=32,in=200,out=64`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -149,6 +163,9 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.Float64Var(&f.accept, "speculate", -1, "speculative decoding with this synthetic acceptance rate of a drafted token, 0 to 1")
 	fl.IntVar(&f.drafts, "draft-max", 5, "with --speculate, most tokens of a draft")
 	fl.BoolVar(&f.always, "draft-always", false, "with --speculate, draft --draft-max tokens in every step")
+	fl.IntVar(&f.replicas.Count, "replicas", 1, "servers behind a router, each with its own device and memory")
+	fl.StringVar(&f.route, "route", policy.Names()[0], "with --replicas, how the router chooses (as ridge route --policy): "+strings.Join(policy.Names(), ", "))
+	fl.BoolVar(&f.replicas.Events, "kv-events", false, "with --replicas, the router knows what each has cached, not only what it sent there")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON, each request's times too")
 	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
 }

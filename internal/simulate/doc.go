@@ -3,4 +3,5 @@
 // one that `ridge bench serve` prints of a real run.
 //
 //	trace ─► workload (workload.go) ─► engine.Engine ─► device (device.go) ─► clock (clock.go)
+//	trace ─► router's policy ─► several engines, each with its device and clock (replicas.go)
 package simulate

@@ -34,7 +34,8 @@ type Result struct {
 	Real   float64         `json:"real_seconds"`  // that the simulation took
 	Faster float64         `json:"times_real_time"`
 
-	Compared []Compared `json:"compared,omitempty"` // with a real run
+	Compared []Compared     `json:"compared,omitempty"` // with a real run
+	Replicas []engine.Stats `json:"replicas,omitempty"` // of each, of several; Stats is their sum
 }
 
 // Run simulates a whole trace.
