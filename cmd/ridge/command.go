@@ -14,9 +14,16 @@ const sessionHelp = `  /help               this list
   /clear              forget the conversation
   /system TEXT        set the system message; without TEXT, none
   /set NAME VALUE     set temperature, top-k, top-p, min-p, repetition-penalty, seed or max-tokens
+  /undo               take back the last message and its answer
+  /retry              answer the last message anew
+  /edit               change the last message in $EDITOR and send it again
+  /copy               put the last answer on the clipboard, where the terminal lets programs do so (OSC 52)
+  /save FILE          write the conversation to a file
+  /load FILE          go on with the conversation of a file
   /verbose            print tokens/s after answers, or stop printing them
   /bye                leave; so does Ctrl-D
   """                 begin and end a message of several lines; so does a \ at the end of a line
+  Tab                 complete a command; Ctrl-R: the latest line with what was typed, again: one before
   Ctrl-C              stop an answer
 `
 
@@ -36,13 +43,30 @@ func (s *session) command(line string) (leave bool) {
 	case "verbose":
 		s.verbose = !s.verbose
 	case "set":
-		if err := s.set(rest); err != nil {
-			fmt.Fprintln(os.Stderr, "ridge:", err)
-		}
+		s.complain(s.set(rest))
+	case "undo":
+		s.complain(s.undo())
+	case "retry":
+		s.complain(s.retry())
+	case "edit":
+		s.complain(s.edit())
+	case "copy":
+		s.complain(s.copyAnswer(os.Stdout))
+	case "save":
+		s.complain(s.save(rest))
+	case "load":
+		s.complain(s.load(rest))
 	default:
 		fmt.Fprintf(os.Stderr, "ridge: there is no command /%s; /help lists those there are\n", name)
 	}
 	return false
+}
+
+// complain says what was wrong, if anything was.
+func (s *session) complain(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ridge:", err)
+	}
 }
 
 // set changes one sampling setting; the old one stays if the new is not valid.

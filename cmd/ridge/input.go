@@ -48,6 +48,7 @@ func newInput(in, out *os.File) *input {
 		io.Writer
 	}{k, out}, "")
 	i.terminal.History = i.history
+	i.terminal.AutoCompleteCallback = (&completion{history: i.history}).complete
 	if width, height, err := term.GetSize(int(out.Fd())); err == nil && width > 0 {
 		_ = i.terminal.SetSize(width, height) // a wrong width only wraps badly
 	}

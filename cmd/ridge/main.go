@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -25,12 +26,15 @@ func main() {
 		os.Exit(1) // what failed has been printed
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(os.Stderr, "ridge: stopped by a signal") // whatever was interrupted has words of its own for it
-		os.Exit(1)
+		os.Exit(int(stopped.Load()))
 	default:
 		fmt.Fprintln(os.Stderr, "ridge:", strings.TrimPrefix(err.Error(), "ridge: ")) // the library begins its own with its name
 		os.Exit(1)
 	}
 }
+
+// stopped is the exit code for the signal that has ended the program, as shells have it: 130 for Ctrl-C.
+var stopped atomic.Int32
 
 // stopBySignal is a context that Ctrl-C and SIGTERM cancel. A second signal ends the program at once, with the exit code that shells use for it.
 func stopBySignal() context.Context {
@@ -38,15 +42,19 @@ func stopBySignal() context.Context {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-signals
+		stopped.Store(exitCode(<-signals))
 		cancel()
-		code := 1
-		if s, ok := (<-signals).(syscall.Signal); ok {
-			code = 128 + int(s)
-		}
-		os.Exit(code)
+		os.Exit(int(exitCode(<-signals)))
 	}()
 	return ctx
+}
+
+// exitCode is what shells expect of a program that a signal has ended.
+func exitCode(s os.Signal) int32 {
+	if s, ok := s.(syscall.Signal); ok {
+		return 128 + int32(s)
+	}
+	return 1
 }
 
 // errFailed ends the program with exit code 1 without another word.

@@ -65,7 +65,11 @@ answers, which knows small stories and the vocabulary of LLM inference.`,
 			if err != nil {
 				return err
 			}
-			defer models.Close()
+			defer func() {
+				if cmd.Context().Err() == nil { // else the program ends: it does not wait for a step that is under way
+					models.Close()
+				}
+			}()
 			m := models.Model
 			params, err := f.sampling.params(cmd, m)
 			if err != nil {
@@ -161,7 +165,9 @@ func (f *runFlags) once(ctx context.Context, m *ridge.Model, p ridge.Params, pro
 	if len(messages) > 0 {
 		pieces = m.Chat(ctx, messages, p)
 	}
-	finish, err := stream(os.Stdout, pieces, nil)
+	reading := showReading(stepTokens(m), f.promptTokens(m, prompt, messages))
+	finish, err := stream(ctx, reading.before(os.Stdout), pieces, nil)
+	reading.end()
 	return f.end(m, finish, err)
 }
 
@@ -177,6 +183,18 @@ func (f *runFlags) messages(m *ridge.Model, prompt string) (all []chat.Message, 
 		all = append(all, chat.Message{Role: "system", Content: f.system})
 	}
 	return append(all, chat.Message{Role: "user", Content: prompt}), nil
+}
+
+// promptTokens is how long a prompt is, in tokens; 0 where it cannot be said.
+func (f *runFlags) promptTokens(m *ridge.Model, prompt string, messages []chat.Message) int {
+	if len(messages) > 0 {
+		return conversationTokens(m, messages)
+	}
+	ids, err := m.Encode(prompt, true)
+	if err != nil {
+		return 0
+	}
+	return len(ids)
 }
 
 // end closes the answer's last line and prints what it took.

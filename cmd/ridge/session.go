@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/term"
 
@@ -24,6 +25,8 @@ type session struct {
 	verbose    bool
 	messages   []chat.Message
 	input      *input
+	read       *atomic.Int64 // tokens of the model's steps
+	last       string        // the last message, for /retry after /undo too
 }
 
 // loop reads and answers until the user leaves.
@@ -34,7 +37,7 @@ func (s *session) loop() error {
 	if !s.model.CanChat() {
 		return fmt.Errorf("model %s brings no chat template; give a prompt to have it continued", s.model.Name())
 	}
-	s.input = newInput(os.Stdin, os.Stdout)
+	s.input, s.read = newInput(os.Stdin, os.Stdout), stepTokens(s.model)
 	defer s.input.close()
 	fmt.Printf("%s on %s, context %d tokens. /help lists commands.\n", s.model.Name(), s.model.Device(), s.model.Context())
 	for {
@@ -67,13 +70,16 @@ func (s *session) loop() error {
 func (s *session) say(text string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	s.last = text
 	turn := append(s.conversation(), chat.Message{Role: "user", Content: text})
 	if err := s.structured.constrain(ctx, s.model, &s.params, turn); err != nil {
 		fmt.Fprintln(os.Stderr, "ridge:", err)
 		return
 	}
 	var answer strings.Builder
-	finish, err := stream(os.Stdout, s.model.Chat(ctx, turn, s.params), &answer)
+	reading := showReading(s.read, conversationTokens(s.model, turn))
+	finish, err := stream(ctx, reading.before(newWrap(os.Stdout)), s.model.Chat(ctx, turn, s.params), &answer)
+	reading.end()
 	fmt.Print("\n\n")
 	switch {
 	case errors.Is(err, context.Canceled):

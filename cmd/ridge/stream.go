@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"iter"
@@ -10,22 +11,47 @@ import (
 	"github.com/ridge-llm/ridge"
 )
 
-// stream writes an answer as it comes and returns how it ended. text, if not nil, collects it.
-func stream(w io.Writer, pieces iter.Seq2[ridge.Piece, error], text *strings.Builder) (*ridge.Finish, error) {
+// stream writes an answer as it comes and returns how it ended. text, if not nil, collects it. When ctx is done it returns at once: the engine, which may be at work on a
+// long step, ends the request after it.
+func stream(ctx context.Context, w io.Writer, pieces iter.Seq2[ridge.Piece, error], text *strings.Builder) (*ridge.Finish, error) {
+	type event struct {
+		piece ridge.Piece
+		err   error
+	}
+	events := make(chan event)
+	go func() {
+		defer close(events)
+		for p, err := range pieces {
+			select {
+			case events <- event{p, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	var finish *ridge.Finish
-	for p, err := range pieces {
-		if err != nil {
-			return nil, err
+	for {
+		var e event
+		var more bool
+		select {
+		case e, more = <-events:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		switch {
+		case !more:
+			return finish, ctx.Err()
+		case e.err != nil:
+			return nil, e.err
 		}
 		if text != nil {
-			text.WriteString(p.Text)
+			text.WriteString(e.piece.Text)
 		}
-		if _, err := io.WriteString(w, p.Text); err != nil {
+		if _, err := io.WriteString(w, e.piece.Text); err != nil {
 			return nil, err
 		}
-		finish = p.Finish
+		finish = e.piece.Finish
 	}
-	return finish, nil
 }
 
 // printSpeed prints how many tokens were read and written, and how fast.
