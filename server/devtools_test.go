@@ -59,7 +59,7 @@ func newBrowser(t *testing.T) *browser {
 		_ = cmd.Wait()
 		out.Close()
 	})
-	if err := errors.Join(in.SetWriteDeadline(time.Now().Add(time.Minute)), out.SetReadDeadline(time.Now().Add(time.Minute))); err != nil {
+	if err := errors.Join(in.SetWriteDeadline(time.Now().Add(3*time.Minute)), out.SetReadDeadline(time.Now().Add(3*time.Minute))); err != nil {
 		t.Fatal(err)
 	}
 	var target struct{ TargetID, SessionID string }

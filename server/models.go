@@ -125,15 +125,13 @@ func (s *Models) route() {
 		"GET /metrics": func(w http.ResponseWriter, r *http.Request) {
 			promhttp.HandlerFor(s.registries(), promhttp.HandlerOpts{}).ServeHTTP(w, r)
 		},
-		"GET /v1/requests/{id}/explain": s.explain,
-		"GET /stats":                    s.ofLoaded,
-		"GET /steps":                    s.ofLoaded,
-		"GET /lora-adapters":            s.ofLoaded,
-		"GET /{$}":                      page,
-		"GET /page.css":                 page,
-		"GET /page.js":                  page,
-		"GET /engine.js":                page,
-		catchAll:                        s.notFound,
+		"GET /v1/requests/{id}/explain":  s.explain,
+		"GET /stats":                     s.ofLoaded,
+		"GET /steps":                     s.ofLoaded,
+		"GET /lora-adapters":             s.ofLoaded,
+		"GET /{$}":                       page,
+		"GET " + pageFiles + "{file...}": page,
+		catchAll:                         s.notFound,
 	} {
 		s.handle(pattern, handler)
 	}

@@ -3,31 +3,33 @@ package server
 import (
 	"cmp"
 	"embed"
-	"github.com/ridge-llm/ridge"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server/api"
 )
 
 //go:embed web
 var web embed.FS
 
+// pageFiles is where the page's own files are.
+const pageFiles = "/page/"
+
 // page serves the web page. It needs no key, only what it calls does.
 func page(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", "default-src 'self'; img-src data:; frame-ancestors 'none'")
-	name := strings.TrimPrefix(r.URL.Path, "/")
+	name := strings.TrimPrefix(r.URL.Path, pageFiles)
+	if name == "/" {
+		name = ""
+	}
 	http.ServeFileFS(w, r, web, "web/"+cmp.Or(name, "index.html"))
 }
 
 // open reports whether a path is answered without a key.
 func open(path string) bool {
-	switch path {
-	case "/", "/page.css", "/page.js", "/engine.js", "/health":
-		return true
-	}
-	return false
+	return path == "/" || path == "/health" || strings.HasPrefix(path, pageFiles)
 }
 
 // steps is GET /steps?n=100: the latest steps with their predicted times.

@@ -18,8 +18,12 @@ import (
 // is not there.
 func TestPage(t *testing.T) {
 	h, _ := start(t, ridge.Options{}, server.Options{Keys: []access.Key{access.NewKey("secret")}})
+	own := []string{"/page/page.css"}
+	for _, name := range []string{"api", "conversation", "dom", "engine", "list", "markdown", "message", "page", "settings", "store"} {
+		own = append(own, "/page/"+name+".js")
+	}
 	texts := map[string]string{}
-	for _, path := range []string{"/", "/page.css", "/page.js", "/engine.js"} {
+	for _, path := range append(own, "/", "/page/vendor/markdown-it.min.js", "/page/vendor/highlight.min.js", "/page/vendor/katex.min.js") {
 		r, err := http.Get(h.URL + path)
 		if err != nil {
 			t.Fatal(err)
@@ -29,13 +33,16 @@ func TestPage(t *testing.T) {
 		if err != nil || r.StatusCode != 200 || r.Header.Get("Content-Security-Policy") == "" {
 			t.Errorf("%s: %d %v", path, r.StatusCode, err)
 		}
-		if texts[path] = string(data); strings.Contains(texts[path], "http:") || strings.Contains(texts[path], "https:") {
+		texts[path] = string(data)
+	}
+	for _, path := range append(own, "/") {
+		if strings.Contains(texts[path], "http:") || strings.Contains(texts[path], "https:") {
 			t.Errorf("%s refers to another server", path)
 		}
-	}
-	for _, m := range regexp.MustCompile(`\$\("(\w+)"\)`).FindAllStringSubmatch(texts["/page.js"]+texts["/engine.js"], -1) {
-		if !strings.Contains(texts["/"], `id="`+m[1]+`"`) {
-			t.Errorf("the script asks for element %s, which the page has not", m[1])
+		for _, m := range regexp.MustCompile(`\$\("(\w+)"\)`).FindAllStringSubmatch(texts[path], -1) {
+			if !strings.Contains(texts["/"], `id="`+m[1]+`"`) {
+				t.Errorf("%s asks for element %s, which the page has not", path, m[1])
+			}
 		}
 	}
 	r, err := http.Get(h.URL + "/stats")
@@ -50,7 +57,7 @@ func TestPage(t *testing.T) {
 	}
 	data, _ := io.ReadAll(r.Body)
 	r.Body.Close()
-	for _, m := range regexp.MustCompile(`\bs\.([A-Z]\w+)`).FindAllStringSubmatch(texts["/engine.js"], -1) {
+	for _, m := range regexp.MustCompile(`\bs\.([A-Z]\w+)`).FindAllStringSubmatch(texts["/page/engine.js"], -1) {
 		if !strings.Contains(string(data), `"`+m[1]+`":`) {
 			t.Errorf("the script reads %s, which /stats has not: %s", m[1], data)
 		}

@@ -50,18 +50,16 @@ func withoutVersion(pattern string) string {
 // own are the endpoints that belong to no API.
 func (s *Server) own() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"GET /health":                   s.health,
-		"GET /version":                  s.Handle(s.version),
-		"GET /api/version":              s.Handle(s.ollamaVersion),
-		"GET /metrics":                  promhttp.HandlerFor(s.registries(), promhttp.HandlerOpts{}).ServeHTTP,
-		"GET /v1/requests/{id}/explain": s.Handle(s.explain),
-		"GET /stats":                    s.Handle(s.stats),
-		"GET /steps":                    s.Handle(s.steps),
-		"GET /{$}":                      page,
-		"GET /page.css":                 page,
-		"GET /page.js":                  page,
-		"GET /engine.js":                page,
-		catchAll:                        s.notFound,
+		"GET /health":                    s.health,
+		"GET /version":                   s.Handle(s.version),
+		"GET /api/version":               s.Handle(s.ollamaVersion),
+		"GET /metrics":                   promhttp.HandlerFor(s.registries(), promhttp.HandlerOpts{}).ServeHTTP,
+		"GET /v1/requests/{id}/explain":  s.Handle(s.explain),
+		"GET /stats":                     s.Handle(s.stats),
+		"GET /steps":                     s.Handle(s.steps),
+		"GET /{$}":                       page,
+		"GET " + pageFiles + "{file...}": page,
+		catchAll:                         s.notFound,
 	}
 }
 

@@ -1,6 +1,7 @@
-"use strict";
-
 // The view of the engine: its stats, read once a second, and their curves over the last minute.
+
+import { $ } from "./dom.js";
+import { get } from "./api.js";
 
 const past = 60; // points of a curve, a second each
 const history = { step: [], rate: [] };
@@ -63,25 +64,20 @@ function display(s, now) {
   $("rate").textContent = output.toFixed(0) + " tokens/s";
   alone($("steps"), history.step);
   alone($("rates"), history.rate);
-  $("model").textContent = s.Model;
   $("state").textContent = "";
-}
-
-// read fetches stats or steps.
-async function read(what) {
-  const response = await fetch(what, { headers: headers() });
-  if (!response.ok) throw new Error(response.status === 401 ? "needs the API key" : "answers " + response.status);
-  return response.json();
 }
 
 // watch polls the stats.
 async function watch() {
   try {
-    display(await read("stats"), performance.now());
-    price((await read("steps?n=" + past)).steps);
+    display(await get("stats"), performance.now());
+    price((await get("steps?n=" + past)).steps);
   } catch (error) {
     $("state").textContent = error instanceof TypeError ? "the server does not answer" : "engine: " + error.message;
-    if (error.message === "needs the API key") $("access").open = true;
+    if (error.status === 401) {
+      $("access").open = true;
+      document.body.classList.add("setting");
+    }
   }
   setTimeout(watch, 1000);
 }

@@ -1,24 +1,17 @@
-"use strict";
+// The page: a conversation, whose answers are asked for and shown as they come.
 
-const $ = id => document.getElementById(id);
-const conversation = []; // {role, content}, as the API has them
-let running = null; // the AbortController of the answer under way
+import { $, element, button } from "./dom.js";
+import { get, post } from "./api.js";
+import { List } from "./list.js";
+import { Message } from "./message.js";
+import * as settings from "./settings.js";
 
-// headers are those of every call: the key, if there is one.
-function headers() {
-  const h = { "Content-Type": "application/json" };
-  if ($("key").value) h.Authorization = "Bearer " + $("key").value;
-  return h;
-}
+let conversation;
+let shown = []; // a Message for each of conversation.path()
+let running = null; // the answer under way: {conversation, stop}
+let files = []; // {name, text}, which go with the next message
 
-// add puts an element at the end of the messages, and keeps the end in sight if it was.
-function add(element) {
-  const end = atEnd();
-  $("empty").hidden = true;
-  $("messages").append(element);
-  if (end) toEnd();
-  return element;
-}
+const list = new List(open);
 
 function atEnd() {
   const m = $("messages");
@@ -27,128 +20,136 @@ function atEnd() {
 
 function toEnd() { $("messages").scrollTop = $("messages").scrollHeight; }
 
-// show adds a message to the page and returns the element of its text.
-function show(kind, text) {
-  const e = document.createElement("div");
-  e.className = "message " + kind;
-  const inner = kind === "user" ? e.appendChild(document.createElement("div")) : e;
-  inner.textContent = text;
-  add(e);
-  return e;
+// open shows a conversation.
+function open(c) {
+  conversation = c;
+  $("system").value = c.system;
+  redraw();
+  $("text").focus();
 }
 
-// showReasoning adds the place for what a model thinks before it answers, hidden while there is none.
-function showReasoning() {
-  const e = document.createElement("details"), summary = document.createElement("summary"), text = document.createElement("div");
-  e.className = "reasoning";
-  e.hidden = true;
-  summary.textContent = "Reasoning";
-  text.className = "message";
-  e.append(summary, text);
-  add(e);
-  return { more(piece) { e.hidden = false; text.textContent += piece; } };
-}
-
-// redraw shows the conversation anew.
 function redraw() {
-  for (const e of [...$("messages").children]) if (e !== $("empty")) e.remove();
-  for (const m of conversation) show(m.role, m.content);
-  $("empty").hidden = conversation.length > 0;
+  shown = conversation.path().map(n => new Message(conversation, n, { edit, retry, show }));
+  $("messages").replaceChildren($("empty"), ...shown.map(m => m.element));
+  $("empty").hidden = shown.length > 0;
+  meter();
   enable();
   toEnd();
 }
 
+// meter shows how much of the model's context the conversation takes.
+function meter() {
+  const usage = shown.findLast(m => m.message.usage)?.message.usage, most = settings.context();
+  $("context").hidden = !usage || !most;
+  if (!usage || !most) return;
+  $("filled").max = most;
+  $("filled").value = usage.total_tokens;
+  $("fill").textContent = `${usage.total_tokens} of ${most} tokens`;
+}
+
 // enable lets buttons be pressed that would do something.
 function enable() {
-  const busy = running !== null;
-  $("send").disabled = busy;
-  $("stop").disabled = !busy;
-  $("again").disabled = busy || conversation.length === 0;
-  $("clear").disabled = !busy && conversation.length === 0 && $("empty").hidden === false;
+  document.body.dataset.busy = running ? "yes" : "no";
+  $("send").disabled = running !== null;
+  $("stop").disabled = running === null;
 }
 
-// events yields the data of a stream of server-sent events.
-async function* events(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const lines = (rest + value).split("\n");
-    rest = lines.pop();
-    for (const line of lines) {
-      if (line === "data: [DONE]") return;
-      if (line.startsWith("data: ")) yield JSON.parse(line.slice(6));
-    }
-  }
-}
-
-function body() {
-  const system = $("system").value.trim();
-  const messages = system ? [{ role: "system", content: system }, ...conversation] : conversation;
-  const b = { messages, stream: true, stream_options: { include_usage: true } };
-  for (const name of ["temperature", "top_p", "top_k", "min_p", "max_tokens", "seed"]) {
-    if ($(name).value !== "") b[name] = Number($(name).value);
-  }
-  return JSON.stringify(b);
-}
-
-// speed is what an answer took, in words.
-function speed(usage, seconds) {
-  const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
-  const rate = seconds > 0 && usage.completion_tokens > 1 ? `, ${((usage.completion_tokens - 1) / seconds).toFixed(1)} tokens/s` : "";
-  return `${usage.completion_tokens} tokens${rate}; prompt ${usage.prompt_tokens}, ${cached} cached`;
-}
-
-// answer asks for the next message and shows it as it comes.
-async function answer() {
-  const mine = running = new AbortController();
-  enable();
-  $("speed").textContent = "";
-  const reasoning = showReasoning();
-  const element = show("assistant waiting", "");
-  let began = 0, text = "";
-  try {
-    const response = await fetch("v1/chat/completions", { method: "POST", headers: headers(), body: body(), signal: mine.signal });
-    if (!response.ok) throw new Error((await response.json()).error.message);
-    for await (const event of events(response)) {
-      if (event.error) throw new Error(event.error.message);
-      const delta = event.choices[0]?.delta ?? {}, end = atEnd();
-      if (delta.content || delta.reasoning_content) began ||= performance.now();
-      text += delta.content ?? "";
-      element.textContent = text;
-      if (delta.reasoning_content) reasoning.more(delta.reasoning_content);
-      if (end) toEnd();
-      if (event.usage) $("speed").textContent = speed(event.usage, (performance.now() - began) / 1000);
-    }
-  } catch (error) {
-    if (error.name !== "AbortError") show("error", error.message);
-    else if (!mine.cleared) $("speed").textContent = "stopped";
-  }
-  element.classList.remove("waiting");
-  if (text && !mine.cleared) conversation.push({ role: "assistant", content: text });
-  else element.remove();
-  running = null;
-  enable();
-  $("text").focus();
-}
-
-function again() {
-  if (running || conversation.length === 0) return;
-  if (conversation.at(-1).role === "assistant") conversation.pop();
+// answer has message n answered, and shows the answer as it comes.
+async function answer(n) {
+  const mine = running = { conversation, stop: new AbortController() };
+  const m = { role: "assistant", content: "", waiting: true };
+  const place = conversation.add(n, m);
+  const stored = conversation.nodes[place];
   redraw();
-  answer();
+  const view = shown.at(-1), began = performance.now();
+  let first = 0, id = "", drawn = false;
+  const draw = () => {
+    drawn = false;
+    const end = atEnd();
+    view.update();
+    if (end) toEnd();
+  };
+  try {
+    const body = { messages: mine.conversation.messages(n), stream: true, stream_options: { include_usage: true }, ...settings.sampling() };
+    for await (const event of post("v1/chat/completions", body, mine.stop.signal)) {
+      id = event.id;
+      const delta = event.choices[0]?.delta ?? {};
+      if (delta.content || delta.reasoning_content || delta.tool_calls) first ||= performance.now();
+      stored.content += delta.content ?? "";
+      if (delta.reasoning_content) stored.reasoning = (stored.reasoning ?? "") + delta.reasoning_content;
+      for (const call of delta.tool_calls ?? []) addCall(stored.calls ??= [], call);
+      if (event.usage) Object.assign(stored, { usage: event.usage, took: (performance.now() - first) / 1000, first: (first - began) / 1000 });
+      if (!drawn) requestAnimationFrame(draw);
+      drawn = true;
+    }
+    stored.price = (await get(`v1/requests/${encodeURIComponent(id)}/explain`).catch(() => null))?.answers[0];
+  } catch (error) {
+    stored.error = error.name === "AbortError" ? "stopped" : error.message;
+  }
+  delete stored.waiting;
+  running = null;
+  await list.changed(mine.conversation);
+  draw();
+  enable();
+  if (conversation === mine.conversation) { meter(); $("text").focus(); }
+}
+
+// addCall takes in a piece of a call of a tool.
+function addCall(calls, piece) {
+  const call = calls[piece.index] ??= { name: "", arguments: "" };
+  call.name += piece.function?.name ?? "";
+  call.arguments += piece.function?.arguments ?? "";
+}
+
+function send(parent, content, attached) {
+  const n = conversation.add(parent, { role: "user", content, ...(attached.length > 0 && { files: attached }) });
+  answer(n);
+}
+
+// edit puts a changed message beside the first one and has it answered.
+function edit(n, text) {
+  if (!running && text.trim()) send(conversation.nodes[n].parent, text.trim(), conversation.nodes[n].files ?? []);
+}
+
+// retry asks for another answer in the place of one.
+function retry(n) {
+  if (!running) answer(conversation.nodes[n].parent);
+}
+
+function show(n) {
+  if (running) return;
+  conversation.show(n);
+  list.changed(conversation);
+  redraw();
+}
+
+// attach adds files to the next message. What is no text is refused.
+async function attach(chosen) {
+  for (const file of chosen) {
+    const text = await file.text();
+    if (text.includes("\0") || text.includes("\uFFFD")) {
+      alert(`${file.name} is no text; only texts can be attached`);
+      continue;
+    }
+    files.push({ name: file.name, text });
+  }
+  showFiles();
+}
+
+function showFiles() {
+  $("attached").replaceChildren(...files.map(f => element("span", { className: "file" }, f.name, button("✕", "Leave " + f.name + " out", () => {
+    files = files.filter(other => other !== f);
+    showFiles();
+  }))));
 }
 
 $("form").addEventListener("submit", event => {
   event.preventDefault();
   const text = $("text").value.trim();
-  if (!text || running) return;
+  if (!text && files.length === 0 || running) return;
   $("text").value = "";
-  conversation.push({ role: "user", content: text });
-  show("user", text);
-  toEnd();
-  answer();
+  send(conversation.leaf, text, files.splice(0));
+  showFiles();
 });
 
 $("text").addEventListener("keydown", event => {
@@ -159,21 +160,31 @@ $("text").addEventListener("keydown", event => {
 });
 
 document.addEventListener("keydown", event => {
-  if (event.key === "Escape") running?.abort();
-  if (event.altKey && event.code === "KeyR") {
+  if (event.key === "Escape") {
+    running?.stop.abort();
+    document.body.classList.remove("listing", "setting");
+  }
+  if (event.altKey && event.code === "KeyR" && conversation.nodes[conversation.leaf]?.role === "assistant") {
     event.preventDefault();
-    again();
+    retry(conversation.leaf);
+  }
+  if (event.altKey && event.code === "KeyN") {
+    event.preventDefault();
+    list.begin();
   }
 });
 
-$("stop").addEventListener("click", () => running?.abort());
-$("again").addEventListener("click", again);
+$("stop").addEventListener("click", () => running?.stop.abort());
+$("attach").addEventListener("click", () => $("attachment").click());
+$("attachment").addEventListener("change", () => attach([...$("attachment").files]).then(() => { $("attachment").value = ""; }));
+$("form").addEventListener("dragover", event => event.preventDefault());
+$("form").addEventListener("drop", event => { event.preventDefault(); attach([...event.dataTransfer.files]); });
+$("models").addEventListener("change", meter);
+for (const panel of ["listing", "setting"]) $(panel).addEventListener("click", () => document.body.classList.toggle(panel));
 
-$("clear").addEventListener("click", () => {
-  if (running) running.cleared = true;
-  running?.abort();
-  conversation.length = 0;
-  $("speed").textContent = "";
-  redraw();
-  $("text").focus();
+settings.begin(text => {
+  conversation.system = text;
+  if (conversation.nodes.length > 0) list.changed(conversation);
 });
+await list.load();
+await settings.loadModels().catch(() => {});
