@@ -8,7 +8,7 @@ ENTRY = $(if $(filter linux/amd64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOAR
 TAG := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 VERSION = $(if $(TAG),-X main.version=$(TAG))
 
-.PHONY: build static ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts arm64 systems
+.PHONY: build static ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts arm64 systems manifests
 
 # Where limits of memory are tiny, -E has the program say so in place of the Go runtime's stack trace (cmd/ridge/entry_linux_amd64.s).
 build:
@@ -60,6 +60,13 @@ ptx:
 
 test:
 	$(GO) test ./...
+
+# The files under deploy against the schemas of Kubernetes' API, which its module has (a download of 40 MB at the first time); LeaderWorkerSet's is not checked here.
+manifests:
+	@d=$$(mktemp -d) && trap "rm -r $$d" EXIT && \
+	$(GO) mod download k8s.io/kubernetes@v1.34.1 && \
+	$(GO) run ./deploy/schemas $$($(GO) env GOMODCACHE)/k8s.io/kubernetes@v1.34.1/api/openapi-spec/swagger.json $$d && \
+	kubectl kustomize deploy/kustomize | $(GO) run github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0 -summary -schema-location "$$d/{{.ResourceKind}}-{{.ResourceAPIVersion}}.json"
 
 # The race detector over what goroutines share: the library, the engine, the server. What computes on one goroutine (engine/sample,
 # the readers of grammars) is left out, and so are most draws of the test that compares distributions. It needs cgo, and so a C compiler, for these

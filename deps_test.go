@@ -115,6 +115,7 @@ var policy = []struct {
 	{"route/kvevents", []string{"route/zmtp"}, "what a server has cached, as messages; it knows no engine"},
 	{"route/upstream", nil, "HTTP to one server"},
 	{"route", []string{"route/...", "server/access", "server/api"}, "any servers, over HTTP alone"},
+	{"deploy/schemas", nil, "a document to files"},
 	{"cmd/ridge/...", []string{"..."}, "nothing imports it"},
 }
 
