@@ -33,10 +33,10 @@ type rankFlags struct {
 	meet       time.Duration
 }
 
-// Variables that a rank gives those that it starts.
+// Variables that a rank gives those that it starts, none of which is a flag's (config.go). The secret's is also for people.
 const (
-	rankVariable       = "RIDGE_RANK"
-	rendezvousVariable = "RIDGE_RENDEZVOUS"
+	rankVariable       = "RIDGE_STARTED_RANK"
+	rendezvousVariable = "RIDGE_STARTED_RENDEZVOUS"
 	secretVariable     = "RIDGE_RANK_SECRET"
 )
 
@@ -47,7 +47,7 @@ func (f *rankFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.how, "ranks", "", "process: every device of --tp and --pp is a process of its own on this host, started by this one; default: all are of this process, unless --rendezvous is given")
 	fl.StringVar(&f.rendezvous, "rendezvous", "", "HOST:PORT of rank 0, at which the ranks of --tp × --pp processes meet, started by mpirun, LeaderWorkerSet (default: its leader, port "+leaderPort+") or by hand with --rank")
 	fl.IntVar(&f.number, "rank", -1, "number of this process among those that meet at --rendezvous, from 0; default: what mpirun, Slurm or LeaderWorkerSet say")
-	fl.StringVar(&f.secret, "rank-secret", "", "file with what ranks prove to each other that they know, 16 bytes or more; default: the variable "+secretVariable)
+	fl.StringVar(&f.secret, "rank-secret-file", "", "file with what ranks prove to each other that they know, 16 bytes or more; default: the variable "+secretVariable)
 	fl.StringVar(&f.transport, "rank-transport", "", "what ranks exchange activations through: shm (shared memory of one host) or tcp; default: shm where it is shared, and else tcp")
 	fl.DurationVar(&f.noticed, "rank-timeout", 0, "time without a word after which a rank is gone, and with it all others; 0: 2s")
 	fl.DurationVar(&f.meet, "rank-wait", 0, "longest time that ranks wait for each other at the start; 0: 1m")
@@ -131,11 +131,11 @@ func (f *rankFlags) readSecret() (string, error) {
 		if s := os.Getenv(secretVariable); s != "" {
 			return s, nil
 		}
-		return "", fmt.Errorf("ranks that meet at --rendezvous need a secret: give a file with it (--rank-secret), or the variable %s", secretVariable)
+		return "", fmt.Errorf("ranks that meet at --rendezvous need a secret: give a file with it (--rank-secret-file), or the variable %s", secretVariable)
 	}
 	text, err := regular.ReadFile(f.secret)
 	if err != nil {
-		return "", fmt.Errorf("--rank-secret: %w", err)
+		return "", fmt.Errorf("--rank-secret-file: %w", err)
 	}
 	return strings.TrimSpace(string(text)), nil
 }

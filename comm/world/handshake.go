@@ -30,7 +30,7 @@ type purpose struct {
 // control is the group of connections to rank 0 over which ranks meet.
 const control = 1<<32 - 1
 
-var errSecret = errors.New("comm: the other side has another secret, or is no rank of Ridge's; give all ranks the same one (--rank-secret)")
+var errSecret = errors.New("comm: the other side has another secret, or is no rank of Ridge's; give all ranks the same one (--rank-secret-file)")
 
 func tag(secret []byte, side string, opening, answer []byte) []byte {
 	m := hmac.New(sha256.New, secret)
