@@ -106,6 +106,7 @@ var policy = []struct {
 	{"server/anthropic", []string{"", "server/api", "server/serving", "server/openai"}, "an adapter of OpenAI's chat requests"},
 	{"server/ollama", []string{"", "chat", "server/api", "server/serving", "server/openai"}, "an adapter of OpenAI's chat requests"},
 	{"server/vllm", []string{"", "tokenizer", "server/api", "server/serving", "server/openai"}, "what vLLM adds to OpenAI's API"},
+	{"server/llamacpp", []string{"", "server/api", "server/serving", "server/openai"}, "what llama.cpp's server has of its own"},
 	{"server/batch", []string{"server/access", "server/api", "server/serving", "server/store"}, "lines are answered by a handler, of whatever API"},
 	{"server", []string{"", "server/...", "internal/background", "internal/cascade"}, "the APIs under one address"},
 	{"route/prefix", nil, "hashes of beginnings of prompts"},

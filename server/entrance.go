@@ -175,7 +175,7 @@ func (s *entrance) openMetrics(path string) bool { return s.options.OpenMetrics 
 // ofAllTenants reports whether a path tells of the requests of all tenants.
 func ofAllTenants(path string) bool {
 	switch path {
-	case "/metrics", "/stats", "/steps", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/lora-adapters":
+	case "/metrics", "/stats", "/steps", "/slots", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/lora-adapters":
 		return true
 	}
 	return false

@@ -22,6 +22,7 @@ import (
 	"github.com/ridge-llm/ridge/server/anthropic"
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/batch"
+	"github.com/ridge-llm/ridge/server/llamacpp"
 	"github.com/ridge-llm/ridge/server/ollama"
 	"github.com/ridge-llm/ridge/server/openai"
 	"github.com/ridge-llm/ridge/server/serving"
@@ -102,6 +103,7 @@ func (s *Models) route() {
 	none := &serving.Service{}
 	for _, routes := range []map[string]http.HandlerFunc{
 		openai.New(none, s.Responder).Routes(), vllm.New(none, s.Responder).Routes(), anthropic.New(none, s.Responder).Routes(), ollama.New(none, s.Responder).Routes(),
+		llamacpp.New(none, s.Responder).Routes(),
 	} {
 		for pattern := range routes {
 			if strings.HasPrefix(pattern, "POST ") {
@@ -129,6 +131,8 @@ func (s *Models) route() {
 		"GET /stats":                     s.ofLoaded,
 		"GET /steps":                     s.ofLoaded,
 		"GET /lora-adapters":             s.ofLoaded,
+		"GET /props":                     s.ofLoaded,
+		"GET /slots":                     s.ofLoaded,
 		"GET /{$}":                       page,
 		"GET " + pageFiles + "{file...}": page,
 		catchAll:                         s.notFound,

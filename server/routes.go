@@ -11,6 +11,7 @@ import (
 
 	"github.com/ridge-llm/ridge/server/anthropic"
 	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/llamacpp"
 	"github.com/ridge-llm/ridge/server/ollama"
 	"github.com/ridge-llm/ridge/server/openai"
 	"github.com/ridge-llm/ridge/server/vllm"
@@ -23,6 +24,7 @@ func (s *Server) route() {
 		vllm.New(s.Service, s.Responder).Routes(),
 		anthropic.New(s.Service, s.Responder).Routes(),
 		ollama.New(s.Service, s.Responder).Routes(),
+		llamacpp.New(s.Service, s.Responder).Routes(),
 		s.batches.Routes(),
 		s.own(),
 	} {

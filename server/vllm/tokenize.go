@@ -8,12 +8,15 @@ import (
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
-// tokenizeRequest is the body of POST /tokenize: a text, or a conversation.
+// tokenizeRequest is the body of POST /tokenize: a text, or a conversation. llama.cpp calls the text content.
 type tokenizeRequest struct {
 	openai.ChatRequest         // of which messages, tools and the template's variables count
 	Prompt             *string `json:"prompt"`
 	Special            *bool   `json:"add_special_tokens"` // around a prompt: those that the model expects; default true
 	Strings            bool    `json:"return_token_strs"`
+	Content            *string `json:"content"`
+	AddSpecial         bool    `json:"add_special"` // around a content
+	Pieces             bool    `json:"with_pieces"`
 }
 
 // Refuses lists no fields: those that do not concern the prompt are ignored.
@@ -28,6 +31,13 @@ func (s *API) tokenize(w http.ResponseWriter, r *http.Request) (any, error) {
 	ids, err := q.ids(r, s.Service)
 	if err != nil {
 		return nil, err
+	}
+	if q.Content != nil && q.Pieces {
+		pieces := []any{}
+		for _, id := range ids {
+			pieces = append(pieces, map[string]any{"id": id, "piece": openai.TokenText(s.Service, id)})
+		}
+		return map[string]any{"tokens": pieces}, nil
 	}
 	body := map[string]any{"tokens": append([]int32{}, ids...), "count": len(ids), "max_model_len": s.Context(), "token_strs": nil}
 	if q.Strings {
@@ -48,6 +58,12 @@ func (q *tokenizeRequest) ids(r *http.Request, s *serving.Service) (ids []int32,
 			return nil, err
 		}
 		return all[0], nil
+	case q.Content != nil:
+		all, err := s.Encode(r.Context(), []string{*q.Content}, q.AddSpecial)
+		if err != nil {
+			return nil, err
+		}
+		return all[0], nil
 	case len(q.Messages) == 0:
 		return nil, api.Invalid("prompt", "prompt, the text to tokenize, is missing, and so are messages")
 	}
@@ -55,7 +71,7 @@ func (q *tokenizeRequest) ids(r *http.Request, s *serving.Service) (ids []int32,
 	return ids, err
 }
 
-// detokenize is POST /detokenize: {"tokens": ids} to {"prompt": text}.
+// detokenize is POST /detokenize: {"tokens": ids} to {"prompt": text}, which llama.cpp calls content.
 func (s *API) detokenize(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q struct {
 		Tokens []int32 `json:"tokens"`
@@ -68,7 +84,8 @@ func (s *API) detokenize(w http.ResponseWriter, r *http.Request) (any, error) {
 			return nil, api.Invalid("tokens", "token %d is %d; the vocabulary has %d", i, id, s.Vocab())
 		}
 	}
-	return map[string]string{"prompt": s.Decode(q.Tokens)}, nil
+	text := s.Decode(q.Tokens)
+	return map[string]string{"prompt": text, "content": text}, nil
 }
 
 // render is POST /v1/chat/completions/render: the prompt that a conversation becomes.

@@ -1,0 +1,121 @@
+package llamacpp
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server/api"
+	"github.com/ridge-llm/ridge/server/openai"
+	"github.com/ridge-llm/ridge/server/serving"
+)
+
+// completion is POST /completion: the continuation of a text, until it ends if n_predict does not say how long.
+func (s *API) completion(w http.ResponseWriter, r *http.Request) (any, error) {
+	var q openai.CompletionRequest
+	if err := s.ReadBody(w, r, &q); err != nil {
+		return nil, err
+	}
+	all, err := q.Job(r.Context(), s.Service)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) != 1:
+		return nil, api.Invalid("prompt", "prompt has several texts, or n is above 1; /completion gives one answer, /v1/completions several")
+	case q.MaxTokens == nil:
+		all[0].Params.MaxTokens = 0 // until it ends
+	}
+	serving.Announce(w, all)
+	a := &answer{service: s.Service, model: q.Answered(s.Service)}
+	if !q.Stream {
+		err := s.Run(r.Context(), all, func(_ *serving.Job, p ridge.Piece) error { a.take(p); return nil })
+		if err != nil {
+			return nil, err
+		}
+		return a.last(), nil
+	}
+	out := api.NewStream(w)
+	err = s.Run(r.Context(), all, func(_ *serving.Job, p ridge.Piece) error {
+		a.take(p)
+		if p.Finish != nil {
+			return out.Send(a.last())
+		}
+		return out.Send(a.piece(p))
+	})
+	if err != nil {
+		out.Fail(s.Responder, r, err)
+	}
+	return nil, nil
+}
+
+// answer is what has come of a continuation.
+type answer struct {
+	service *serving.Service
+	model   string
+	text    strings.Builder
+	sent    int // bytes of it
+	ids     []int32
+	finish  *ridge.Finish
+}
+
+func (a *answer) take(p ridge.Piece) {
+	a.text.WriteString(p.Text)
+	if p.Token != nil {
+		a.ids = append(a.ids, p.Token.Token)
+	}
+	a.finish = p.Finish
+}
+
+// rest is the text that has not been sent.
+func (a *answer) rest() string {
+	text := a.text.String()[a.sent:]
+	a.sent += len(text)
+	return text
+}
+
+// piece is an event of a stream.
+func (a *answer) piece(p ridge.Piece) map[string]any {
+	ids := []int32{}
+	if p.Token != nil {
+		ids = append(ids, p.Token.Token)
+	}
+	return map[string]any{"content": a.rest(), "tokens": ids, "stop": false, "index": 0, "id_slot": 0, "tokens_predicted": len(a.ids)}
+}
+
+// last is the answer, or the event that ends its stream: with the text that has not been sent.
+func (a *answer) last() map[string]any {
+	f := a.finish
+	kind := "eos"
+	switch {
+	case f.Reason == ridge.FinishLength:
+		kind = "limit"
+	case f.Stop != "":
+		kind = "word"
+	}
+	streamed := a.sent > 0
+	ids := a.ids
+	if streamed || ids == nil {
+		ids = []int32{}
+	}
+	return map[string]any{
+		"content": a.rest(), "tokens": ids, "stop": true, "index": 0, "id_slot": 0, "model": a.model, "truncated": false, "stop_type": kind, "stopping_word": f.Stop,
+		"tokens_predicted": f.Output, "tokens_evaluated": f.Prompt, "tokens_cached": f.Cached, "has_new_line": strings.Contains(a.text.String(), "\n"),
+		"timings": timings(f),
+	}
+}
+
+// timings is what the prompt and the answer took, as llama.cpp tells it.
+func timings(f *ridge.Finish) map[string]any {
+	t := map[string]any{"cache_n": f.Cached}
+	add := func(name string, n int, d time.Duration) {
+		ms := float64(d) / float64(time.Millisecond)
+		t[name+"_n"], t[name+"_ms"] = n, ms
+		if n > 0 && ms > 0 {
+			t[name+"_per_token_ms"], t[name+"_per_second"] = ms/float64(n), 1000*float64(n)/ms
+		}
+	}
+	add("prompt", f.Prompt-f.Cached, f.Prefill)
+	add("predicted", f.Output, f.Decode)
+	return t
+}
