@@ -8,7 +8,7 @@ ENTRY = $(if $(filter linux/amd64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOAR
 TAG := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 VERSION = $(if $(TAG),-X main.version=$(TAG))
 
-.PHONY: build static ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts arm64 systems manifests
+.PHONY: build static packages ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts arm64 systems manifests
 
 # Where limits of memory are tiny, -E has the program say so in place of the Go runtime's stack trace (cmd/ridge/entry_linux_amd64.s).
 build:
@@ -17,6 +17,15 @@ build:
 # Without CUDA the program is static: it runs in an empty container (FROM scratch).
 static:
 	$(GO) build -tags nocuda -trimpath -ldflags '-s -w $(VERSION)' -o ridge-static ./cmd/ridge
+
+# The deb and rpm of this machine's architecture, in .out (needs nfpm: go install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.41.3).
+NFPM ?= nfpm
+packages: build
+	mkdir -p .out/completions
+	./ridge completion bash > .out/completions/ridge.bash
+	./ridge completion zsh > .out/completions/_ridge
+	./ridge completion fish > .out/completions/ridge.fish
+	for kind in deb rpm; do VERSION=$$(./ridge version | cut -d' ' -f2) GOARCH=$$($(GO) env GOARCH) $(NFPM) package --config packaging/nfpm.yaml --packager $$kind --target .out/ || exit 1; done
 
 check: fmt vet lint generated test
 

@@ -3,6 +3,8 @@ package shelf
 import (
 	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -33,6 +35,28 @@ func TestDocument(t *testing.T) {
 	}
 	if err := os.WriteFile(document, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestReadme: the README's table of memory says what the shelf recommends.
+func TestReadme(t *testing.T) {
+	data, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| (a GPU of )?([0-9]+) GB \\| `([^`]+)` \\| ([0-9.]+) GB \\|$").FindAllStringSubmatch(string(data), -1)
+	for _, r := range rows {
+		gb, err := strconv.ParseInt(r[2], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, _ := Recommend(gb<<30, r[1] != "")
+		if m.Name() != r[3] || fmt.Sprintf("%.1f", float64(m.Needs())/1e9) != r[4] {
+			t.Errorf("the README says %q; the shelf has %s, %.1f GB", r[0], m.Name(), float64(m.Needs())/1e9)
+		}
+	}
+	if len(rows) < 5 {
+		t.Errorf("the README has %d rows", len(rows))
 	}
 }
 
