@@ -61,12 +61,16 @@ func New(name string) (Policy, error) {
 	return nil, fmt.Errorf("policy: there is no policy %q; choose one of %s", name, strings.Join(Names(), ", "))
 }
 
+// recomputed is what a token that is computed again counts for, in tokens: beside its own time it takes room in the cache, where it drives out what others would find. In
+// simulations of Mooncake's conversations before four replicas 1 found 84 % of what one server with all of the memory finds, and 3 found 93 %, with no longer times to first tokens.
+const recomputed = 3
+
 // cacheAware chooses the replica that would have a first token soonest: what is waiting there, and what is left of the prompt to compute.
 type cacheAware struct{ turn roundRobin }
 
 // Choose implements Policy.
 func (p *cacheAware) Choose(q *Request, all []Replica) int {
-	return p.turn.least(all, func(r *Replica) float64 { return r.Queue + r.Token*float64(q.Tokens-r.Held) })
+	return p.turn.least(all, func(r *Replica) float64 { return r.Queue + recomputed*r.Token*float64(q.Tokens-r.Held) })
 }
 
 // leastLoad chooses the replica with the shortest queue.

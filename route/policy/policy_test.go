@@ -17,7 +17,7 @@ func TestChoices(t *testing.T) {
 		for i := range all {
 			q.Names = append(q.Names, uint64(i)+77)
 		}
-		cost := func(i int) float64 { return all[i].Queue + 0.001*float64(q.Tokens-all[i].Held) }
+		cost := func(i int) float64 { return all[i].Queue + recomputed*0.001*float64(q.Tokens-all[i].Held) }
 		for _, name := range Names() {
 			p, err := New(name)
 			if err != nil {
