@@ -84,7 +84,7 @@ func TestAdapters(t *testing.T) {
 		}
 	}
 	_, body = get(t, h.URL+"/metrics")
-	if !strings.Contains(string(body), `vllm:lora_requests_info{max_lora="2"`) {
+	if !strings.Contains(string(body), `vllm:lora_requests_info{engine="0",max_lora="2"`) {
 		t.Error("the metrics have no vllm:lora_requests_info")
 	}
 }
