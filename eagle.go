@@ -82,8 +82,8 @@ func (f *eagleFiles) tokens(vocab int) ([]int32, error) {
 	return ids, nil
 }
 
-// eagle opens the EAGLE layer that Options.Speculation names, on the device of the model's program.
-func (m *Model) eagle(o Options, prog *compile.Program) (draft.Drafter, error) {
+// eagle opens the EAGLE layer that Options.Speculation names, on the device of the model's program. hidden is the next of the hidden states that the program keeps.
+func (m *Model) eagle(o Options, hidden func(n int) []compile.DeviceRows) (draft.Drafter, error) {
 	cache, err := device.CacheType(o.Backend, o.Cache)
 	if err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (m *Model) eagle(o Options, prog *compile.Program) (draft.Drafter, error) {
 		return nil, err
 	}
 	d := hiddenmodel.Model{Name: o.Speculation.Method, Branch: o.Speculation.Branch, Vocab: m.Vocab()}
-	for i := range prog.Graph.Kept {
-		d.Target = append(d.Target, prog.Kept(i))
+	if d.Target = hidden(1); e.Three {
+		d.Target = append(d.Target, hidden(len(e.Layers)-1)...)
 	}
 	if d.Tokens, err = e.tokens(m.Vocab()); err != nil {
 		return nil, errors.Join(err, e.source.Close())

@@ -65,9 +65,11 @@ func (l Layout) check(o Options) error {
 	case len(o.EarlyExit.Layers) > 0:
 		return fmt.Errorf("ridge: EarlyExit (--early-exit) and the layout %s: parts of the model that tokens leave are of one device; leave one out", all)
 	}
-	switch method, _ := draft.ParseMethod(o.Speculation.Method); method {
-	case draft.LayerSkip, draft.Medusa, draft.MTP, draft.Eagle, draft.Eagle3:
-		return fmt.Errorf("ridge: Speculation by %s and the layout %s: it goes on from hidden states that lie on one device; ngram, suffix, lookahead and draft models go with several", method, all)
+	for _, s := range append([]Speculation{o.Speculation}, o.Speculation.Beside...) {
+		switch method, _ := draft.ParseMethod(s.Method); method {
+		case draft.LayerSkip, draft.Medusa, draft.MTP, draft.Eagle, draft.Eagle3:
+			return fmt.Errorf("ridge: Speculation by %s and the layout %s: it goes on from hidden states that lie on one device; ngram, suffix, lookahead and draft models go with several", method, all)
+		}
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // medusa opens the Medusa heads that Options.Speculation names, on the device of the model's program, whose hidden states they go on from there.
-func (m *Model) medusa(o Options, prog *compile.Program) (draft.Drafter, error) {
+func (m *Model) medusa(o Options, prog *compile.Program, hidden compile.DeviceRows) (draft.Drafter, error) {
 	source, err := weights.Open(o.Speculation.Model)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (m *Model) medusa(o Options, prog *compile.Program) (draft.Drafter, error) 
 		m.runtime.giveBack(m.device.Info().Name, reserved)
 		return source.Close()
 	}
-	d, err := medusa.New(programs, prog.Kept(0), release)
+	d, err := medusa.New(programs, hidden, release)
 	if err != nil {
 		closeAll(programs)
 		return nil, errors.Join(failed(err), release())

@@ -13,7 +13,7 @@ import (
 )
 
 // mtp makes the file's layer that predicts further tokens a program beside the model's, on its device.
-func (m *Model) mtp(o Options, prog *compile.Program) (draft.Drafter, error) {
+func (m *Model) mtp(o Options, hidden []compile.DeviceRows) (draft.Drafter, error) {
 	cache, err := device.CacheType(o.Backend, o.Cache)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (m *Model) mtp(o Options, prog *compile.Program) (draft.Drafter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ridge: %w", err)
 	}
-	return m.hiddenModel(hiddenmodel.Model{Name: string(draft.MTP), Branch: o.Speculation.Branch, Target: []compile.DeviceRows{prog.Kept(0)}, Vocab: m.Vocab()}, nil, g, m.dir, func() error { return nil })
+	return m.hiddenModel(hiddenmodel.Model{Name: string(draft.MTP), Branch: o.Speculation.Branch, Target: hidden, Vocab: m.Vocab()}, nil, g, m.dir, func() error { return nil })
 }
 
 // hiddenModel compiles the graphs of a drafter that goes on from hidden states on the model's device: of what combines them, nil if nothing does,

@@ -204,7 +204,7 @@ func (o Options) limits(trained int, whole bool) backend.Limits {
 	lim := backend.Limits{Tokens: o.stepTokens(), Seqs: parallel, Logits: max(parallel, min(promptRows, o.stepTokens())), PageSize: pageSize, Adapters: o.MaxLoRAs}
 	lim.SeqPages = (context + pageSize - 1) / pageSize
 	if o.Speculation.Method != "" {
-		lim.Logits = min(parallel*(1+o.Speculation.tokens()), max(2*parallel, maxDraftRows))
+		lim.Logits = min(parallel*(1+o.Speculation.most()), max(2*parallel, maxDraftRows))
 	}
 	if whole && o.StepTokens == 0 {
 		lim.Tokens = max(lim.Tokens, lim.SeqPages*pageSize)

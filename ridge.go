@@ -239,9 +239,7 @@ func (m *Model) startEngine(o Options, prog *loaded) error {
 		lim := m.limits
 		lim.StatePages = engine.StatePages(runner)
 		if err := m.recording.Begin(recording.NewHeader(m.name, m.Vocab(), lim, settings, runner.CanSample())); err != nil {
-			if d := settings.Speculation.Drafter; d != nil {
-				err = errors.Join(err, d.Close())
-			}
+			err = errors.Join(err, settings.Speculation.Close())
 			runner.Close()
 			return err
 		}

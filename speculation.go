@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
-	"strings"
 
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/draft/hiddenmodel"
@@ -49,9 +50,9 @@ type Speculation struct {
 	// EAGLE-2's. 0 and 1: chains.
 	Branch int
 
-	// Beside is methods that look drafts up, ngram, suffix or both with a comma between them, which are asked beside Method for every request. Of the drafts for one
-	// those are verified that bring most tokens a second.
-	Beside string
+	// Beside is further drafters, each of another method, up to three. Of the drafts for a request those of the one are verified that bring most tokens a second, by what each takes and what
+	// was accepted of it. ngram and suffix are asked for every request, others where they are expected to be worth it. Their Beside and Always are not set.
+	Beside []Speculation
 
 	// Always verifies as many tokens as are drafted, whatever they are worth.
 	Always bool
@@ -70,14 +71,13 @@ func (s Speculation) tokens() int {
 	return cmp.Or(s.Tokens, defaultDraft)
 }
 
-// beside is the methods of Beside.
-func (s Speculation) beside() (all []draft.Method) {
-	for name := range strings.SplitSeq(s.Beside, ",") {
-		if name != "" {
-			all = append(all, draft.Method(name))
-		}
+// most is tokens of the drafter of the longest drafts.
+func (s Speculation) most() int {
+	n := s.tokens()
+	for _, b := range s.Beside {
+		n = max(n, b.tokens())
 	}
-	return all
+	return n
 }
 
 // lookahead is the settings of that method.
@@ -88,7 +88,7 @@ func (s Speculation) lookahead() draft.LookaheadOptions {
 // check refuses settings that mean nothing.
 func (s Speculation) check() error {
 	if s.Method == "" {
-		if s != (Speculation{}) {
+		if !reflect.ValueOf(s).IsZero() {
 			return fmt.Errorf("ridge: Speculation has settings and no Method; ngram, suffix, lookahead, layerskip, draft_model, medusa, mtp, eagle and eagle3 are possible")
 		}
 		return nil
@@ -103,12 +103,10 @@ func (s Speculation) check() error {
 	if method.HasModel() != (s.Model != "") {
 		return fmt.Errorf("ridge: the method of speculative decoding is %s and its model %q; draft_model, medusa, eagle and eagle3 need one, and no other method has one", method, s.Model)
 	}
-	for _, m := range s.beside() {
-		if (m != draft.NGram && m != draft.Suffix) || m == method || strings.Count(s.Beside, string(m)) > 1 {
-			return fmt.Errorf("ridge: beside the method %s %q is asked; ngram and suffix are possible, each once", method, s.Beside)
-		}
+	if err := s.checkBeside(method); err != nil {
+		return err
 	}
-	if method != draft.NGram && !slices.Contains(s.beside(), draft.NGram) && (s.LookupMin != 0 || s.LookupMax != 0) {
+	if method != draft.NGram && (s.LookupMin != 0 || s.LookupMax != 0) {
 		return fmt.Errorf("ridge: prompt_lookup_min and prompt_lookup_max are settings of the method ngram; the method is %s", method)
 	}
 	if (method == draft.LayerSkip) != (s.ExitLayer != 0) || s.ExitLayer < 0 {
@@ -131,6 +129,28 @@ func (s Speculation) check() error {
 	return nil
 }
 
+// checkBeside refuses drafters beside that mean nothing.
+func (s Speculation) checkBeside(method draft.Method) error {
+	if n := 1 + len(s.Beside); n > draft.MaxDrafters {
+		return fmt.Errorf("ridge: beside the method %s %d others are asked; up to %d are possible", method, n-1, draft.MaxDrafters-1)
+	}
+	seen := []draft.Method{method}
+	for _, b := range s.Beside {
+		if err := b.check(); err != nil {
+			return fmt.Errorf("%w (of the drafter beside %s)", err, method)
+		}
+		m, err := draft.ParseMethod(b.Method)
+		if err != nil || slices.Contains(seen, m) {
+			return fmt.Errorf("ridge: beside the method %s %q is asked; other methods are possible, each once", method, b.Method)
+		}
+		if len(b.Beside) > 0 || b.Always {
+			return fmt.Errorf("ridge: beside the method %s %s has beside or always set; they are settings of the first drafter", method, m)
+		}
+		seen = append(seen, m)
+	}
+	return nil
+}
+
 // UnmarshalJSON reads vLLM's --speculative-config: {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4}.
 func (s *Speculation) UnmarshalJSON(text []byte) error {
 	var c struct {
@@ -143,7 +163,7 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 		NGram     int      `json:"max_ngram_size"`
 		Pool      int      `json:"max_verification_set_size"`
 		Exit      int      `json:"exit_layer"`
-		Beside    []string `json:"beside"`
+		Beside    []beside `json:"beside"`
 		Branch    int      `json:"eagle_topk"`
 		Always    bool     `json:"always"`
 	}
@@ -156,7 +176,7 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("ridge: the configuration of speculative decoding: %w", err)
 	}
-	*s = Speculation{Method: c.Method, Model: c.Model, LookupMin: c.LookupMin, LookupMax: c.LookupMax, LookaheadWindow: c.Window, LookaheadNGram: c.NGram, LookaheadPool: c.Pool, ExitLayer: c.Exit, Branch: c.Branch, Beside: strings.Join(c.Beside, ","), Always: c.Always}
+	*s = Speculation{Method: c.Method, Model: c.Model, LookupMin: c.LookupMin, LookupMax: c.LookupMax, LookaheadWindow: c.Window, LookaheadNGram: c.NGram, LookaheadPool: c.Pool, ExitLayer: c.Exit, Branch: c.Branch, Always: c.Always}
 	if c.Tokens != nil {
 		if s.Tokens = *c.Tokens; s.Tokens == 0 {
 			return errors.New("ridge: num_speculative_tokens is 0; leave the configuration out to decode without drafts")
@@ -171,11 +191,36 @@ func (s *Speculation) UnmarshalJSON(text []byte) error {
 	default:
 		return errors.New(`ridge: the configuration of speculative decoding names no method; "method": "ngram" is possible`)
 	}
+	for _, b := range c.Beside {
+		if s.Beside = append(s.Beside, b.Speculation); b.short && b.Method == string(draft.NGram) {
+			last := &s.Beside[len(s.Beside)-1]
+			last.LookupMin, last.LookupMax, s.LookupMin, s.LookupMax = s.LookupMin, s.LookupMax, 0, 0
+		}
+	}
 	return s.check()
 }
 
-// recognised is the settings with the method that a draft model's files are of, if they are an EAGLE layer.
+// beside is a drafter beside another in a configuration: a method's name, for which prompt_lookup_min and prompt_lookup_max of the other are meant, or a configuration of its own.
+type beside struct {
+	Speculation
+	short bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *beside) UnmarshalJSON(text []byte) error {
+	if err := json.Unmarshal(text, &b.Method); err != nil {
+		return b.Speculation.UnmarshalJSON(text)
+	}
+	b.short = true
+	return nil
+}
+
+// recognised is the settings with the methods that draft models' files are of, if they are an EAGLE layer.
 func (s Speculation) recognised() Speculation {
+	s.Beside = slices.Clone(s.Beside)
+	for i, b := range s.Beside {
+		s.Beside[i] = b.recognised()
+	}
 	if s.Method != string(draft.DraftModel) {
 		return s
 	}
@@ -197,25 +242,29 @@ func (s Speculation) recognised() Speculation {
 	return s
 }
 
-// keep is the model's graph with the hidden states kept on the device that the method goes on from.
-func (s Speculation) keep(g *graph.Graph, target *modeldir.Dir) (*graph.Graph, error) {
+// keep is the model's graph with the hidden states kept on the device that the methods go on from, each behind those of the one before.
+func (s Speculation) keep(g *graph.Graph, target *modeldir.Dir) (_ *graph.Graph, err error) {
 	switch method, _ := draft.ParseMethod(s.Method); method {
 	case draft.Medusa:
-		return graph.KeepSelected(g)
+		g, err = graph.KeepSelected(g)
 	case draft.MTP, draft.Eagle:
-		return graph.KeepFinal(g)
+		g, err = graph.KeepFinal(g)
 	case draft.Eagle3:
-		e, err := openEagle(s, target)
-		if err != nil {
-			return nil, err
+		var e *eagleFiles
+		if e, err = openEagle(s, target); err == nil {
+			g, err = graph.KeepLayers(g, e.Layers...)
+			err = errors.Join(err, e.source.Close())
 		}
-		g, err := graph.KeepLayers(g, e.Layers...)
-		return g, errors.Join(err, e.source.Close())
 	}
-	return g, nil
+	for _, b := range s.Beside {
+		if err == nil {
+			g, err = b.keep(g, target)
+		}
+	}
+	return g, err
 }
 
-// speculation is the engine's settings, with a drafter for a program.
+// speculation is the engine's settings, with drafters for a program.
 func (m *Model) speculation(o Options, prog *loaded) (engine.Speculation, error) {
 	s := o.Speculation
 	if s.Method == "" {
@@ -224,17 +273,19 @@ func (m *Model) speculation(o Options, prog *loaded) (engine.Speculation, error)
 	if prog.Encoder() {
 		return engine.Speculation{}, errors.New("ridge: Speculation is set and the model is an encoder, which generates no text; leave it out")
 	}
-	d, err := m.drafter(o, prog)
-	if err != nil {
-		return engine.Speculation{}, err
-	}
-	settings := engine.Speculation{Drafter: d, Tokens: s.tokens(), Always: s.Always}
-	for _, method := range s.beside() {
-		one, err := s.lookedUp(method)
+	settings := engine.Speculation{Tokens: s.tokens(), Always: s.Always}
+	kept := 0
+	for i, one := range append([]Speculation{s}, s.Beside...) {
+		o.Speculation = one
+		d, err := m.drafter(o, prog, &kept)
 		if err != nil {
-			return engine.Speculation{}, errors.Join(err, d.Close())
+			return engine.Speculation{}, errors.Join(err, settings.Close())
 		}
-		settings.Beside = append(settings.Beside, one)
+		if i == 0 {
+			settings.Drafter = d
+		} else {
+			settings.Beside = append(settings.Beside, engine.Beside{Drafter: d, Tokens: one.tokens()})
+		}
 	}
 	if o.Note != nil {
 		settings.Failed = func(err error) { o.Note(err.Error()) }
@@ -242,20 +293,21 @@ func (m *Model) speculation(o Options, prog *loaded) (engine.Speculation, error)
 	return settings, nil
 }
 
-// lookedUp is the drafter of a method that looks drafts up.
-func (s Speculation) lookedUp(method draft.Method) (draft.Drafter, error) {
-	if method == draft.Suffix {
-		return draft.NewSuffix(), nil
-	}
-	return draft.NewNGram(draft.NGramOptions{Min: s.LookupMin, Max: s.LookupMax})
-}
-
-// drafter is the one that the options name.
-func (m *Model) drafter(o Options, prog *loaded) (draft.Drafter, error) {
+// drafter is the one that the options name, without those beside it. kept is how many of the hidden states that the program keeps are those of drafters before it.
+func (m *Model) drafter(o Options, prog *loaded, kept *int) (draft.Drafter, error) {
 	s := o.Speculation
+	hidden := func(n int) (rows []compile.DeviceRows) {
+		for range n {
+			rows = append(rows, prog.one.Kept(*kept))
+			*kept++
+		}
+		return rows
+	}
 	switch method, err := draft.ParseMethod(s.Method); method {
-	case draft.NGram, draft.Suffix:
-		return s.lookedUp(method)
+	case draft.NGram:
+		return draft.NewNGram(draft.NGramOptions{Min: s.LookupMin, Max: s.LookupMax})
+	case draft.Suffix:
+		return draft.NewSuffix(), nil
 	case draft.Lookahead:
 		if slices.ContainsFunc(prog.whole.Caches, (*graph.Cache).Recurrent) {
 			return nil, errors.New("ridge: lookahead needs token trees, and the model has recurrent layers, whose state goes on by a token at a time; choose another method")
@@ -266,11 +318,11 @@ func (m *Model) drafter(o Options, prog *loaded) (draft.Drafter, error) {
 	case draft.LayerSkip:
 		return m.layerSkip(o, prog.one)
 	case draft.Medusa:
-		return m.medusa(o, prog.one)
+		return m.medusa(o, prog.one, hidden(1)[0])
 	case draft.MTP:
-		return m.mtp(o, prog.one)
+		return m.mtp(o, hidden(1))
 	case draft.Eagle, draft.Eagle3:
-		return m.eagle(o, prog.one)
+		return m.eagle(o, hidden)
 	default:
 		return nil, err
 	}

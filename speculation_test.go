@@ -11,6 +11,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,33 +28,39 @@ func TestSpeculationConfig(t *testing.T) {
 		`{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 1}`:   {Method: "ngram", Tokens: 3, LookupMin: 1, LookupMax: 4},
 		`{"model": "[ngram]", "num_speculative_tokens": 3}`:                                                  {Method: "ngram", Tokens: 3},
 		`{"method": "lookahead", "max_window_size": 5, "max_ngram_size": 3, "max_verification_set_size": 4}`: {Method: "lookahead", LookaheadWindow: 5, LookaheadNGram: 3, LookaheadPool: 4},
-		`{"model": "small.gguf", "beside": ["ngram", "suffix"], "prompt_lookup_min": 3}`:                     {Method: "draft_model", Model: "small.gguf", Beside: "ngram,suffix", LookupMin: 3},
+		`{"model": "small.gguf", "beside": ["ngram", "suffix"], "prompt_lookup_min": 3}`:                     {Method: "draft_model", Model: "small.gguf", Beside: []ridge.Speculation{{Method: "ngram", LookupMin: 3}, {Method: "suffix"}}},
+		`{"method": "mtp", "beside": [{"model": "small.gguf", "num_speculative_tokens": 3}, {"method": "ngram", "prompt_lookup_max": 4}, "suffix"]}`: {
+			Method: "mtp", Beside: []ridge.Speculation{{Method: "draft_model", Model: "small.gguf", Tokens: 3}, {Method: "ngram", LookupMax: 4}, {Method: "suffix"}}},
 		`{"model": "small.gguf"}`: {Method: "draft_model", Model: "small.gguf"},
 	} {
 		var got ridge.Speculation
-		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
+		if err := json.Unmarshal([]byte(text), &got); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is %+v (%v), want %+v", text, got, err, want)
 		}
 	}
 	for text, want := range map[string]string{
 		`{}`:                   "names no method",
 		`{"method": "oracle"}`: `method "oracle"; ngram, suffix, lookahead, layerskip, draft_model, medusa, mtp, eagle and eagle3 are possible`,
-		`{"method": "ngram", "num_speculative_tokens": 0}`:     "num_speculative_tokens is 0",
-		`{"method": "ngram", "num_speculative_tokens": 99}`:    "drafts of 99 tokens",
-		`{"method": "ngram", "model": "a.gguf"}`:               "no other method has one",
-		`{"method": "draft_model"}`:                            "draft_model, medusa, eagle and eagle3 need one",
-		`{"model": "a.gguf", "prompt_lookup_max": 3}`:          "settings of the method ngram",
-		`{"method": "ngram", "tokens": 3}`:                     `unknown field "tokens"`,
-		`{"method": "lookahead", "max_window_size": 9}`:        "must be at most 32",
-		`{"method": "lookahead", "max_ngram_size": -1}`:        "an n-gram 2",
-		`{"method": "lookahead", "num_speculative_tokens": 3}`: "max_window_size, max_ngram_size and max_verification_set_size say how many",
-		`{"method": "mtp", "eagle_topk": 17}`:                  "1 to 16 are possible",
-		`{"method": "ngram", "eagle_topk": 2}`:                 "no other method has it",
-		`{"method": "suffix", "beside": ["suffix"]}`:           "each once",
-		`{"method": "suffix", "beside": ["medusa"]}`:           "ngram and suffix are possible",
-		`{"method": "layerskip"}`:                              "layerskip needs one of at least 1",
-		`{"method": "ngram", "exit_layer": 3}`:                 "no other method has one",
-		`{"method": "suffix", "max_window_size": 3}`:           "settings of the method lookahead",
+		`{"method": "ngram", "num_speculative_tokens": 0}`:                        "num_speculative_tokens is 0",
+		`{"method": "ngram", "num_speculative_tokens": 99}`:                       "drafts of 99 tokens",
+		`{"method": "ngram", "model": "a.gguf"}`:                                  "no other method has one",
+		`{"method": "draft_model"}`:                                               "draft_model, medusa, eagle and eagle3 need one",
+		`{"model": "a.gguf", "prompt_lookup_max": 3}`:                             "settings of the method ngram",
+		`{"method": "ngram", "tokens": 3}`:                                        `unknown field "tokens"`,
+		`{"method": "lookahead", "max_window_size": 9}`:                           "must be at most 32",
+		`{"method": "lookahead", "max_ngram_size": -1}`:                           "an n-gram 2",
+		`{"method": "lookahead", "num_speculative_tokens": 3}`:                    "max_window_size, max_ngram_size and max_verification_set_size say how many",
+		`{"method": "mtp", "eagle_topk": 17}`:                                     "1 to 16 are possible",
+		`{"method": "ngram", "eagle_topk": 2}`:                                    "no other method has it",
+		`{"method": "suffix", "beside": ["suffix"]}`:                              "each once",
+		`{"method": "suffix", "beside": ["medusa"]}`:                              "and no other method has one (of the drafter beside suffix)",
+		`{"method": "suffix", "beside": [{"method": "ngram", "always": true}]}`:   "settings of the first drafter",
+		`{"method": "suffix", "beside": [{"method": "ngram", "tokens": 3}]}`:      `unknown field "tokens"`,
+		`{"method": "suffix", "beside": ["ngram", "mtp", "lookahead", "ngram"]}`:  "up to 3 are possible",
+		`{"method": "mtp", "beside": [{"method": "lookahead", "exit_layer": 2}]}`: "no other method has one",
+		`{"method": "layerskip"}`:                                                 "layerskip needs one of at least 1",
+		`{"method": "ngram", "exit_layer": 3}`:                                    "no other method has one",
+		`{"method": "suffix", "max_window_size": 3}`:                              "settings of the method lookahead",
 		`{"method": 3}`: "method is a JSON number",
 		`[]`:            "it is a JSON array",
 		`{"method": "ngram", "num_speculative_tokens": 2.5}`: "num_speculative_tokens is a JSON number 2.5",
@@ -94,7 +102,9 @@ func TestSpeculationAnswers(t *testing.T) {
 	for _, s := range []ridge.Speculation{{Method: "ngram", LookupMin: 1, Always: true}, {Method: "ngram", Tokens: 3}, {Method: "suffix", Tokens: 7, Always: true},
 		{Method: "lookahead", LookaheadWindow: 3, LookaheadNGram: 3, LookaheadPool: 3, Always: true}, {Method: "lookahead"},
 		{Method: "layerskip", ExitLayer: 4, Always: true}, {Method: "layerskip", ExitLayer: 1},
-		{Method: "layerskip", ExitLayer: 4, Beside: "ngram,suffix", LookupMin: 1, Always: true}} {
+		{Method: "layerskip", ExitLayer: 4, Beside: []ridge.Speculation{{Method: "ngram", LookupMin: 1}, {Method: "suffix"}}, Always: true},
+		{Method: "layerskip", ExitLayer: 4, Beside: []ridge.Speculation{{Method: "lookahead"}, {Method: "suffix"}}},
+		{Method: "lookahead", Beside: []ridge.Speculation{{Method: "layerskip", ExitLayer: 2, Tokens: 3}}, Always: true}} {
 		got, stats := answerOf(t, "", ridge.Options{Speculation: s}, prompt)
 		if got != want || s.Always && stats.AcceptedTokens == 0 || !strings.HasPrefix(stats.DraftMethod, s.Method) {
 			t.Errorf("%+v: %q with %d of %d drafted tokens accepted; without drafts %q", s, got, stats.AcceptedTokens, stats.DraftTokens, want)
@@ -276,12 +286,40 @@ func TestEagleAnswers(t *testing.T) {
 			t.Errorf("%+v: %q with %d drafts by %s; without %q", s, got, stats.Drafts, stats.DraftMethod, want)
 		}
 	}
-	for s, want := range map[ridge.Speculation]string{
-		{Method: "eagle", Model: three}:               "is of the method eagle3, and eagle is given",
-		{Method: "eagle3", Model: write(small, list)}: "has no tensor d2t",
+	for want, s := range map[string]ridge.Speculation{
+		"is of the method eagle3, and eagle is given": {Method: "eagle", Model: three},
+		"has no tensor d2t":                           {Method: "eagle3", Model: write(small, list)},
 	} {
 		if _, err := ridge.Load(demo, ridge.Options{Speculation: s}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; it should say %q", s, err, want)
+		}
+	}
+}
+
+// TestComputedBeside: drafters that compute, from the model's hidden states and with a model of their own, beside one another, in every order: the answer is the one without.
+func TestComputedBeside(t *testing.T) {
+	const demo, heads, small = "../shared/models/demo", "../shared/models/demo-medusa", "../shared/models/demo-draft"
+	config, err := os.ReadFile(demo + "/config.json")
+	if err != nil {
+		t.Skip("../shared, which has a model to draft for, is not here")
+	}
+	layer := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(layer, "config.json"), config, 0o644),
+		tensorfile.Write(filepath.Join(layer, "model.safetensors"), randomTensors(append(blockOf("layers.0", 256), size{"fc", 256, 512})))); err != nil {
+		t.Fatal(err)
+	}
+	const prompt = "Once upon a time there was a fox named Pip."
+	want, _ := answerOf(t, demo, ridge.Options{}, prompt)
+	all := []ridge.Speculation{{Method: "medusa", Model: heads, Tokens: 8}, {Method: "draft_model", Model: small}, {Method: "eagle", Model: layer, Tokens: 3}, {Method: "suffix"}}
+	for first := range all {
+		s := all[first]
+		s.Beside = append(slices.Clone(all[first+1:]), all[:first]...)
+		for _, always := range []bool{true, false} {
+			s.Always = always
+			got, stats := answerOf(t, demo, ridge.Options{Speculation: s}, prompt)
+			if got != want || always && stats.AcceptedTokens == 0 || stats.MaxDraft != 8 {
+				t.Errorf("%+v: %q with %d of %d drafted tokens accepted; without drafts %q", s, got, stats.AcceptedTokens, stats.DraftTokens, want)
+			}
 		}
 	}
 }

@@ -99,13 +99,13 @@ type request struct {
 	mask       []uint32                                      // tokens that Grammar allows next, a bit each
 	before     kv.Seq                                        // seq before the step in flight, where that verifies a draft with recurrent layers
 	draft      draft.Draft                                   // that the step in flight verifies
-	draftedBy  int                                           // which drafter of those beside has proposed it, or byMain
-	offer      offer                                         // of drafters beside
+	draftedBy  int                                           // which drafter has proposed it
+	offer      offer                                         // of drafters that are asked freely
 	waits      bool                                          // for its token in flight: the next step is launched without it
 	silent     int                                           // times that nothing came of asking the drafter, since something did
 	draftMasks [][]uint32                                    // tokens that Grammar allows after each of its tokens
 	choose     func(logits []float32, drafted []int32) int32 // see draft.Sequence; nil before the first draft
-	acceptance *draft.Acceptance                             // of its drafts; nil before the first
+	estimates  []draft.Acceptance                            // of its drafts, by drafter; nil before the first
 	maskErr    error
 	denoising  *denoising // of an answer whose tokens are found in any order; nil: they come one behind the other
 	ledger     account.Ledger

@@ -1,26 +1,24 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/kv"
-	"github.com/ridge-llm/ridge/engine/predict"
 	"github.com/ridge-llm/ridge/engine/sample"
 )
 
 // Speculation is the settings of speculative decoding; see package draft.
 type Speculation struct {
 	Drafter draft.Drafter // the engine's from New on; nil: answers go on by a token a step
-	// Beside are drafters that look drafts up, and are asked for every request, whose drafts are those of the one that brings most tokens a second.
-	Beside []draft.Drafter
-	Tokens int // of a draft, at most: 1 to draft.MaxTokens
+	Beside  []Beside      // further ones
+	Tokens  int           // of a draft, at most: 1 to draft.MaxTokens
 	// Always has as many tokens drafted as there may be, whatever they are worth.
 	Always bool
-	// Failed is told that the drafter failed and is not asked any more; answers go on. May be nil.
+	// Failed is told that a drafter failed and is not asked any more; answers go on. May be nil.
 	Failed func(error)
 }
 
@@ -32,29 +30,30 @@ const behind = 8
 
 // speculation has drafts proposed for steps and settles what became of them.
 type speculation struct {
-	Speculation
-	name     string // the drafter's
-	method   string // with those beside it
+	drafters []*drafter
+	method   string // the names of all
+	always   bool   // see Speculation
+	failed   func(error)
 	queue    *queue // whose requests they are
 	pages    *pages // that they take
-	times    *predict.Times
+	prices   prices
 	recorder Recorder
 	clock    clock
 	limits   draftLimits
 	counts   draftCounts
 
-	plan      draftPlan
-	waits     waits
-	sequences []draft.Sequence
-	besides   []*beside
-	offered   []draft.Sequence  // to drafters beside
-	mains     []draft.Candidate // used again
-	lent      []kv.Seq          // room in the cache for them, where the drafter computes there
-	spare     kv.Pages          // that are left for drafts
-	chooser   sample.Sampler
-	computed  []draft.Computed // by a step
-	quiet     int              // steps since one had a draft
-	took      time.Duration    // drafting for the step launched last
+	plan     draftPlan
+	waits    waits
+	asked    int      // steps in which drafters were asked freely
+	ways     []option // of the plan, used again
+	paid     int      // of them, those of drafters that have to be paid for; they come first
+	compared []uint   // sets of them, used again
+	lent     []kv.Seq // room in the cache for sequences of a drafter that computes there
+	spare    kv.Pages // that are left for drafts
+	chooser  sample.Sampler
+	computed []draft.Computed // by a step
+	quiet    int              // steps since one had a draft
+	took     time.Duration    // drafting for the step launched last
 }
 
 // draftLimits are what drafts have to fit in.
@@ -65,21 +64,9 @@ type draftLimits struct {
 }
 
 func newSpeculation(o Speculation, l *loop, stepTokens int) speculation {
-	s := speculation{Speculation: o, queue: &l.queue, pages: &l.pages, times: l.meter.times, recorder: l.recorder, clock: l.meter.clock}
+	s := speculation{always: o.Always, failed: o.Failed, queue: &l.queue, pages: &l.pages, prices: prices{times: l.meter.times}, recorder: l.recorder, clock: l.meter.clock}
 	s.limits = draftLimits{ids: l.ids, stepTokens: stepTokens, logits: l.prog.Limits().Logits}
-	if o.Drafter != nil {
-		s.name = o.Drafter.Name()
-		s.addBesides()
-	}
-	if d, branches := o.Drafter.(draft.Branching); branches {
-		s.plan.acceptance.Trees = d.Trees()
-	}
-	if d, ok := o.Drafter.(draft.Concurrent); ok {
-		s.plan.lookedUp = d.Concurrent()
-	}
-	if _, whole := o.Drafter.(draft.Observer); whole {
-		s.plan.acceptance.Whole, s.plan.lookedUp = o.Tokens, false
-	}
+	s.setDrafters(o)
 	return s
 }
 
@@ -97,104 +84,103 @@ func (s *Speculation) check(lim backend.Limits) error {
 
 // close ends the drafters.
 func (s *speculation) close() {
-	s.all(func(d draft.Drafter) { d.Close() })
+	s.working(func(d *drafter) { d.Close() })
 }
 
-// forget tells the drafter that a request has ended.
+// forget tells the drafters that a request has ended.
 func (s *speculation) forget(r *request) {
 	if r.Hidden == nil {
-		s.all(func(d draft.Drafter) { d.Forget(r.sched.ID, r.tokens) })
+		s.working(func(d *drafter) { d.Forget(r.sched.ID, r.tokens) })
 	}
 }
 
-// propose has the drafter propose drafts for the requests that the schedule moves to their last known token, as many tokens as are worth it. ahead says that
-// a step is in flight: then nothing is drafted for requests that have a token in it, nor for any if the drafter needs the device.
+// propose has drafts proposed for the requests that the schedule moves to their last known token, as many tokens as are worth it. ahead says that
+// a step is in flight: then nothing is drafted for requests that have a token in it, nor for any if a drafter needs the device.
 func (s *speculation) propose(ahead bool) {
-	if s.took = 0; s.Drafter == nil || ahead && !s.concurrent() {
-		s.quiet++
+	if s.took = 0; !s.drafts() || ahead && !s.concurrent() {
+		s.hush()
 		return
 	}
 	p := &s.plan
-	p.find(s.queue, s.Tokens, false)
-	if ahead || len(p.candidates)+len(p.forced) > 0 || len(s.computed) == 0 { // steps of prompts leave hidden states to go on from
-		s.quiet++
+	s.find(false)
+	if ahead || len(p.requests)+len(p.forced) > 0 || len(s.computed) == 0 { // steps of prompts leave hidden states to go on from
+		s.hush()
 	}
 	s.proposeForced()
-	s.askBesides()
+	s.askFreely()
 	s.choose()
-	s.spare = s.sparePages()
-	defer s.fitOffers()
-	if len(s.sequences) == 0 {
-		if !ahead && len(p.forced) == 0 {
-			s.follow()
+	for _, d := range s.drafters {
+		if d.Drafter == nil || d.offers || len(d.sequences) == 0 && (ahead || len(p.forced) > 0 || !s.follows(d)) {
+			continue
 		}
-		return
-	}
-	if err := s.lend(); err != nil {
-		s.stop(err)
-		return
-	}
-	err := s.ask()
-	s.takeBack()
-	if err != nil {
-		s.stop(err)
-		return
-	}
-	p.silent++
-	for i := range s.sequences {
-		q := &s.sequences[i]
-		r := s.queue.byID[q.ID]
-		if r.silent++; len(q.Draft.Tokens) > 0 {
-			r.silent, p.silent = 0, 0
+		if err := s.proposeBy(d); err != nil {
+			s.stop(d, err)
 		}
-		r.draft, r.draftedBy = q.Draft, byMain
-		s.fit(r, &s.spare, q.Max)
+	}
+	s.takeOffers()
+}
+
+// hush counts a step without drafts, until one is launched.
+func (s *speculation) hush() {
+	s.quiet++
+	for _, d := range s.drafters {
+		d.quiet++
 	}
 }
 
-// choose makes sequences of the candidates for which drafts are worth it, of no more tokens than there are pages that nothing else of the step needs.
+// choose gives each drafter the sequences for which drafts of its are worth it, of no more tokens than there are pages that nothing else of the step needs.
 func (s *speculation) choose() {
 	p := &s.plan
-	s.sequences = s.sequences[:0]
-	if len(p.candidates) == 0 {
+	for _, d := range s.drafters {
+		d.sequences = d.sequences[:0]
+	}
+	s.spare = s.sparePages()
+	if len(p.requests) == 0 {
+		p.candidates = p.candidates[:0]
 		return
 	}
 	p.launched(s.planDrafts(false))
-	p.forget()
-	s.forgetOffers()
-	s.spare = s.sparePages()
+	s.settleEstimates()
 	for i, r := range p.requests {
-		if r.choose == nil {
-			r.choose = func(logits []float32, drafted []int32) int32 { return s.token(r, logits, drafted) }
-		}
 		c := &p.candidates[i]
-		c.Tokens = s.reserve(r, &s.spare, c.Tokens)
-		if n := c.Tokens; n > 0 && !c.Free {
-			s.sequences = append(s.sequences, draft.Sequence{ID: r.sched.ID, Salt: r.Salt, Tokens: r.tokens, Max: n, Choose: r.choose})
+		if c.Tokens = s.reserve(r, &s.spare, c.Tokens); c.Tokens == 0 || c.Free {
+			continue
+		}
+		for k, d := range s.drafters {
+			if c.Acceptance == &r.estimates[k] {
+				d.ask(s, r, c.Tokens)
+			}
 		}
 	}
+	s.spare = s.sparePages() // what is fitted takes its pages again
 }
 
-// fitOffers gives requests the drafts that were offered to them and are worth it.
-func (s *speculation) fitOffers() {
-	if len(s.besides) == 0 || s.Drafter == nil {
-		return
+// proposeBy has a drafter propose the drafts that it is asked for.
+func (s *speculation) proposeBy(d *drafter) error {
+	if err := s.lend(d); err != nil {
+		return err
 	}
-	for i, r := range s.plan.requests {
-		if c := &s.plan.candidates[i]; c.Free && c.Tokens > 0 {
-			r.draft, r.draftedBy = draft.Draft{Tokens: r.offer.tokens[:min(c.Tokens, len(r.offer.tokens))]}, r.offer.by
-			r.silent, s.plan.silent = 0, 0
-			s.fit(r, &s.spare, c.Tokens)
-		}
-	}
-}
-
-// ask is Propose; a panic is an error.
-func (s *speculation) ask() (err error) {
-	defer catch(&err)
 	began := s.clock.now()
-	defer func() { s.took = s.clock.now().Sub(began) }()
-	return s.Drafter.Propose(s.sequences)
+	err := d.propose()
+	s.took += s.clock.now().Sub(began)
+	s.takeBack()
+	if err != nil || len(d.sequences) == 0 {
+		return err
+	}
+	s.plan.silent++
+	by := slices.Index(s.drafters, d)
+	for i := range d.sequences {
+		q := &d.sequences[i]
+		r := s.queue.byID[q.ID]
+		if len(q.Draft.Tokens) > 0 {
+			r.silent, s.plan.silent = 0, 0
+		} else if r.silent++; d.acceptance.Whole == 0 {
+			r.estimates[by].Observe(1, 0) // another may have something for the request
+		}
+		r.draft, r.draftedBy = q.Draft, by
+		s.fit(r, &s.spare, q.Max)
+	}
+	return nil
 }
 
 // token is draft.Sequence.Choose. A grammar's mask is left out: what it does not allow is cut from the draft.
@@ -207,14 +193,4 @@ func (s *speculation) token(r *request, logits []float32, drafted []int32) int32
 		return -1
 	}
 	return choice.Token
-}
-
-// stop goes on without a drafter that failed.
-func (s *speculation) stop(err error) {
-	s.all(func(d draft.Drafter) { err = errors.Join(err, d.Close()) })
-	if s.Failed != nil {
-		s.Failed(fmt.Errorf("engine: drafting by %s failed and is switched off; answers go on without: %w", s.name, err))
-	}
-	s.Drafter = nil
-	s.recorder.DraftingStopped()
 }

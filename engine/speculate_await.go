@@ -39,7 +39,7 @@ func (s *speculation) await(f *InFlight, gap float64) (apart bool) {
 		}
 	}
 	must := len(w.requests) > 0
-	if s.Drafter != nil {
+	if s.drafts() {
 		must = s.awaitDrafts() || must
 	}
 	if len(w.requests) == 0 {
@@ -67,40 +67,36 @@ func (s *speculation) await(f *InFlight, gap float64) (apart bool) {
 // whether it pays or not.
 func (s *speculation) awaitDrafts() (must bool) {
 	w, p := &s.waits, &s.plan
-	if _, hidden := s.Drafter.(draft.FromHidden); hidden && (s.Always || s.quiet < engaged) {
-		w.batch = true // it takes in what the step leaves, of prompts too, before the next step overwrites it
-	}
-	p.find(s.queue, s.Tokens, true)
+	s.fromHidden(func(d *drafter, _ draft.FromHidden) {
+		if s.always || d.quiet < engaged {
+			w.batch = true // it takes in what the step leaves, of prompts too, before the next step overwrites it
+		}
+	})
+	s.find(true)
 	for _, r := range p.forced {
 		if r.ForcedWaits[r.known()] != 0 && len(r.draft.Tokens) == 0 {
 			w.requests = append(w.requests, r)
 		}
 	}
-	if len(p.candidates) == 0 {
+	if p.candidates = p.candidates[:0]; len(p.requests) == 0 {
 		return false
 	}
 	if !s.planDrafts(true) && !w.batch {
 		if p.launched(false); w.steps%probe == 0 {
-			p.forget()
+			s.settleEstimates()
 		}
 	}
 	for i, r := range p.requests {
 		c := &p.candidates[i]
 		switch {
 		case len(r.draft.Tokens) > 0 || r.pending == 0 && s.concurrent(): // it waits already, or has nothing to wait for
-		case !s.Always && r.silent >= engaged && w.steps%probe > 0:
+		case !s.always && !c.Free && r.silent >= engaged && w.steps%probe > 0:
 			c.Tokens = 0
 		case c.Tokens > 0:
 			w.requests = append(w.requests, r)
 		}
 	}
-	return s.Always || w.batch || p.trying
-}
-
-// concurrent reports whether drafts can be made while the device is at a step.
-func (s *speculation) concurrent() bool {
-	d, ok := s.Drafter.(draft.Concurrent)
-	return ok && d.Concurrent()
+	return s.always || w.batch || p.trying
 }
 
 // howToWait is with what most tokens come, as steps are priced: the next step waits for the tokens of those that are to have drafts, or is
@@ -112,13 +108,14 @@ func (s *speculation) howToWait(must bool, gap float64) Wait {
 		others = others.Sub(r.sched.Computed, r.sched.Target-r.sched.Computed, true)
 	}
 	drafts, accepted := draft.Sum(s.plan.candidates)
-	plain, with := s.times.Estimate(all), s.times.Estimate(grown(all, drafts))
+	times := s.prices.times
+	plain, with := times.Estimate(all), times.Estimate(grown(all, drafts))
 	if plain <= 0 || with <= 0 {
 		return WaitBatch
 	}
 	how, best, idle := Wait(0), (1+worth)*outputs/max(plain, gap), gap
-	if s.Drafter != nil && drafts.Seqs > 0 {
-		idle += s.Drafter.Seconds(drafts.Seqs, drafts.Longest) + drafts.Behind
+	if drafts.Computed() > 0 {
+		idle += s.seconds(drafts)
 	}
 	if rate := (outputs + accepted) / (with + idle); must || rate > best {
 		how, best = WaitBatch, rate
@@ -126,7 +123,7 @@ func (s *speculation) howToWait(must bool, gap float64) Wait {
 	if s.waits.batch || !s.concurrent() || others.Tokens <= 0 {
 		return how
 	}
-	without := max(s.times.Estimate(others), idle)
+	without := max(times.Estimate(others), idle)
 	if rate := (2*outputs - float64(len(s.waits.requests)) + accepted) / (max(with, gap) + without); rate > best {
 		how = WaitApart
 	}

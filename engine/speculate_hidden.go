@@ -6,21 +6,17 @@ import "github.com/ridge-llm/ridge/engine/draft"
 // them its cache has gaps, and what it drafts is worse; to follow always would cost its layer in every step.
 const followed = 16
 
-// follow has a drafter that goes on from hidden states take in those of the last step, such as a prompt's.
-func (s *speculation) follow() {
-	if _, ok := s.Drafter.(draft.FromHidden); !ok || len(s.computed) == 0 || !s.Always && s.quiet >= followed {
-		return
-	}
-	if err := s.ask(); err != nil {
-		s.stop(err)
-	}
+// follows reports whether a drafter that is asked for nothing goes on from hidden states and is to take in those of the last step, such as a prompt's.
+func (s *speculation) follows(d *drafter) bool {
+	_, hidden := d.Drafter.(draft.FromHidden)
+	return hidden && len(s.computed) > 0 && (s.always || d.quiet < followed)
 }
 
-// computedBy tells a drafter that goes on from hidden states whose the step has left on the device, if the next step has not been launched,
+// computedBy tells drafters that go on from hidden states whose the step has left on the device, if the next step has not been launched,
 // which overwrites them.
 func (s *speculation) computedBy(f, next *InFlight) {
-	d, ok := s.Drafter.(draft.FromHidden)
-	if !ok || next != nil {
+	wanted := false
+	if s.fromHidden(func(*drafter, draft.FromHidden) { wanted = true }); !wanted || next != nil {
 		return
 	}
 	all, outputs := s.computed[:0], f.outputs
@@ -45,7 +41,7 @@ func (s *speculation) computedBy(f, next *InFlight) {
 		}
 	}
 	s.computed = all
-	d.Computed(all)
+	s.fromHidden(func(_ *drafter, h draft.FromHidden) { h.Computed(all) })
 }
 
 // addTo adds the rows of accepted tokens of a draft to what the step has computed.
@@ -64,10 +60,8 @@ func (o *output) addTo(c *draft.Computed) {
 	}
 }
 
-// hiddenGone tells a drafter that hidden states are overwritten by the step that begins.
+// hiddenGone tells drafters that hidden states are overwritten by the step that begins.
 func (s *speculation) hiddenGone() {
-	if d, ok := s.Drafter.(draft.FromHidden); ok {
-		s.computed = s.computed[:0]
-		d.Computed(nil)
-	}
+	s.computed = s.computed[:0]
+	s.fromHidden(func(_ *drafter, h draft.FromHidden) { h.Computed(nil) })
 }

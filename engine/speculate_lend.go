@@ -7,14 +7,14 @@ import (
 
 // lend gives a drafter that computes in the model's cache room there: to each sequence that is to have a draft a fork, whose tokens from the first that is not computed
 // on have slots of their own. It takes pages that nothing else of the step needs. A sequence without room gets no draft.
-func (s *speculation) lend() error {
-	if d, ok := s.Drafter.(draft.InCache); !ok || !d.InCache() {
+func (s *speculation) lend(d *drafter) error {
+	if in, ok := d.Drafter.(draft.InCache); !ok || !in.InCache() {
 		return nil
 	}
 	spare := s.sparePages()
-	kept := s.sequences[:0]
-	for i := range s.sequences {
-		q := s.sequences[i]
+	kept := d.sequences[:0]
+	for i := range d.sequences {
+		q := d.sequences[i]
 		r := s.queue.byID[q.ID]
 		n := len(q.Tokens) - r.seq.Len() + q.Max - 1 // the draft's last token is not computed
 		if len(kept) == len(s.lent) {
@@ -40,7 +40,7 @@ func (s *speculation) lend() error {
 		}
 		kept = append(kept, q)
 	}
-	s.sequences = kept
+	d.sequences = kept
 	return s.pages.copyPages()
 }
 

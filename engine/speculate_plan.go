@@ -7,8 +7,8 @@ import (
 
 // draftPlan is for which requests of a step drafts are worth it, and of how many tokens.
 type draftPlan struct {
-	acceptance draft.Acceptance // of all requests
-	requests   []*request       // that may get a draft
+	requests   []*request // that may get a draft
+	left       []int      // tokens that a draft of each may have, at most
 	candidates []draft.Candidate
 	forced     []*request // whose drafts are given
 	gain       float64    // see draft.Plan
@@ -16,51 +16,34 @@ type draftPlan struct {
 	trying     bool       // drafts are planned though they are not worth it; see tryAgain
 	failed     int        // tries in a row since drafts were worth it
 	lookedUp   bool       // drafts take nothing to propose
-	silent     int        // steps for which nothing came of asking the drafter, since something did
+	silent     int        // steps for which nothing came of asking drafters, since something did
+	offerless  int        // and for which those that are asked freely offered nothing
 }
 
-// find lists the requests for which the scheduled step may verify a draft of up to so many tokens. ahead lists those too whose last token is in flight, as if it was
+// find lists the requests for which the scheduled step may verify a draft. ahead lists those too whose last token is in flight, as if it was
 // known; else requests forget the drafts that they had.
-func (p *draftPlan) find(q *queue, most int, ahead bool) {
-	p.requests, p.candidates, p.forced, p.gain = p.requests[:0], p.candidates[:0], p.forced[:0], 0
-	for _, c := range q.schedule.Chunks {
-		r := q.byID[c.Request.ID]
+func (s *speculation) find(ahead bool) {
+	p := &s.plan
+	p.requests, p.left, p.forced, p.gain = p.requests[:0], p.left[:0], p.forced[:0], 0
+	for _, c := range s.queue.schedule.Chunks {
+		r := s.queue.byID[c.Request.ID]
 		if !ahead {
 			r.draft = draft.Draft{}
 		}
 		if c.Admit || !c.Logits || c.Tokens > behind || !ahead && r.pending > 0 || r.output+r.pending == 0 || len(r.siblings) > 0 || r.Embeddings != nil || r.Hidden != nil {
 			continue
 		}
-		n := min(most, r.sched.Limit-r.known()-1)
+		n := r.sched.Limit - r.known() - 1
 		if n < 1 {
 			continue
 		}
-		if r.acceptance == nil {
-			r.acceptance = &draft.Acceptance{Of: &p.acceptance, Trees: p.acceptance.Trees, Whole: p.acceptance.Whole}
-			r.silent = min(p.silent, engaged)
-		}
+		s.estimate(r)
 		if r.ForcedDrafts != nil {
 			p.forced = append(p.forced, r)
 			continue
 		}
-		p.requests = append(p.requests, r)
-		p.candidates = append(p.candidates, draft.Candidate{Acceptance: r.acceptance, Max: n, Context: r.known()})
+		p.requests, p.left = append(p.requests, r), append(p.left, n)
 	}
-}
-
-// drafts says for how many tokens of each candidate's a draft is worth it, in a step that brings so many tokens without and has room for so many of drafts. It reports whether
-// there are any. always is Speculation.Always, price that of draft.Plan.
-func (p *draftPlan) drafts(always bool, outputs, room int, price func(draft.Extra) float64) bool {
-	p.trying = false
-	if always {
-		for i := range p.candidates {
-			c := &p.candidates[i]
-			c.Tokens = min(c.Max, room/len(p.candidates))
-		}
-	} else if p.gain = draft.Plan(p.candidates, outputs, room, worth, price); !p.any() && p.unplanned >= p.tryEvery() {
-		p.tryAgain(outputs, room)
-	}
-	return p.any()
 }
 
 // any reports whether a candidate is to have a draft.
@@ -92,11 +75,11 @@ func (p *draftPlan) tryAgain(outputs, room int) {
 	left := min(max(outputs/4, tryTokens), room)
 	for i := range p.candidates {
 		c := &p.candidates[i]
-		c.Tokens = min(c.Max, tryTokens, left)
-		if whole := p.acceptance.Whole; whole > 0 { // one at a time
+		if c.Acceptance != nil && c.Acceptance.Whole > 0 { // one at a time
 			c.Tokens = min(c.Max, room)
 			break
 		}
+		c.Tokens = min(c.Max, tryTokens, left)
 		left -= c.Tokens
 	}
 }
@@ -111,32 +94,27 @@ func (p *draftPlan) launched(drafts bool) {
 	}
 }
 
-// forget has the estimates that let nothing be drafted forget a little.
-func (p *draftPlan) forget() {
-	for i, r := range p.requests {
-		if p.candidates[i].Tokens == 0 {
-			r.acceptance.Wait()
-		}
-	}
-	if !p.any() {
-		p.acceptance.Wait()
-	}
-}
-
-// planDrafts says how many tokens to draft for each candidate. It reports whether there are any.
+// planDrafts says how many tokens to draft for each request's candidate, in a step that brings so many tokens without. It reports whether there are any.
 // ahead says that tokens of theirs are in flight.
 func (s *speculation) planDrafts(ahead bool) bool {
-	shape := s.queue.schedule.Shape
-	price := func(x draft.Extra) float64 {
-		seconds := s.times.Estimate(grown(shape, x))
-		if x.Seqs > 0 && seconds > 0 {
-			seconds += s.Drafter.Seconds(x.Seqs, x.Longest) + x.Behind
+	p, outputs, room := &s.plan, s.queue.outputs(), s.room()
+	s.prices.step()
+	p.trying = false
+	some := s.mix(ahead, outputs, room, s.priceOf)
+	switch {
+	case !some:
+	case s.always:
+		for i := range p.candidates {
+			c := &p.candidates[i]
+			c.Tokens = min(c.Max, room/len(p.candidates))
 		}
-		return seconds
+	default:
+		if p.gain = draft.Plan(p.candidates, outputs, room, worth, s.priceOf); !p.any() && p.unplanned >= p.tryEvery() {
+			s.takeInTurn()
+			p.tryAgain(outputs, room)
+		}
 	}
-	s.findBehind()
-	s.mix(ahead, s.queue.outputs(), s.room(), price)
-	return s.plan.drafts(s.Always, s.queue.outputs(), s.room(), price)
+	return p.any()
 }
 
 // room is how many tokens of drafts the scheduled step has room for.
@@ -151,15 +129,3 @@ func grown(x sched.Shape, drafts draft.Extra) sched.Shape {
 
 // shared is over how many tokens of an answer what its drafter needs before is divided, at most: how long drafts stay worth it is not known.
 const shared = 64
-
-// findBehind notes what the drafter needs before it can propose for each candidate.
-func (s *speculation) findBehind() {
-	d, ok := s.Drafter.(draft.Behind)
-	if !ok {
-		return
-	}
-	for i, r := range s.plan.requests {
-		known := r.known()
-		s.plan.candidates[i].Behind = d.Behind(r.sched.ID, known) / float64(min(max(r.sched.Limit-known, 1), shared))
-	}
-}

@@ -15,7 +15,7 @@ func (s *speculation) note(f *InFlight, r *request) {
 	}
 	s.recorder.Drafted(r.sched.ID, *d)
 	x := &f.drafts
-	if name := s.drafterOf(r); x.Drafter == "" {
+	if name := s.drafters[r.draftedBy].name; x.Drafter == "" {
 		x.Drafter = name
 	} else if !slices.Contains(strings.Split(x.Drafter, "+"), name) {
 		x.Drafter += "+" + name
@@ -36,7 +36,7 @@ func (s *speculation) proposeForced() {
 	spare, room := s.sparePages(), s.room()
 	for _, r := range s.plan.forced {
 		d := r.ForcedDrafts[len(r.tokens)]
-		r.draft, r.draftedBy = draft.Draft{Tokens: d.Tokens, Parents: d.Parents}, byMain // which fit may cut
+		r.draft, r.draftedBy = draft.Draft{Tokens: d.Tokens, Parents: d.Parents}, 0 // which fit may cut
 		s.fit(r, &spare, max(room, 0))
 		room -= len(r.draft.Tokens)
 	}

@@ -20,8 +20,9 @@ type draftCounts struct {
 // count adds the figures.
 func (s *speculation) count(to *Stats) {
 	to.DraftMethod = ""
-	if s.Drafter != nil {
-		to.DraftMethod, to.MaxDraft = s.method, s.Tokens
+	if s.drafts() {
+		to.DraftMethod, to.MaxDraft = s.method, 0
+		s.working(func(d *drafter) { to.MaxDraft = max(to.MaxDraft, d.most) })
 	}
 	c := &s.counts
 	to.Drafts, to.DraftTokens, to.AcceptedTokens, to.AcceptedAt = c.drafts, c.tokens, c.accepted, c.acceptedAt
@@ -31,7 +32,8 @@ func (s *speculation) count(to *Stats) {
 // as the accepted ones lie one behind the other; the tokens after them are computed again.
 func (s *speculation) settle(o *output) {
 	r, c := o.request, &s.counts
-	s.quiet = 0
+	d := s.drafters[r.draftedBy]
+	s.quiet, d.quiet = 0, 0
 	c.drafts++
 	c.tokens += int64(o.rows - 1)
 	c.accepted += int64(o.accepted)
@@ -39,15 +41,13 @@ func (s *speculation) settle(o *output) {
 	for i := range o.accepted {
 		c.acceptedAt[i]++
 	}
-	if r.draftedBy != byMain {
-		r.offer.acceptance[r.draftedBy].Observe(r.draft.Depth(), o.accepted)
-	} else if s.plan.acceptance.Trees {
-		r.acceptance.ObserveTree(o.path[:o.rows-1])
+	if d.acceptance.Trees {
+		r.estimates[r.draftedBy].ObserveTree(o.path[:o.rows-1])
 	} else {
-		r.acceptance.Observe(r.draft.Depth(), o.accepted)
+		r.estimates[r.draftedBy].Observe(r.draft.Depth(), o.accepted)
 	}
-	if d, ok := s.Drafter.(draft.Observer); ok && o.watched && r.draftedBy == byMain {
-		d.Observe(r.sched.ID, o.after[:r.draft.Window])
+	if learns, ok := d.Drafter.(draft.Observer); ok && o.watched {
+		learns.Observe(r.sched.ID, o.after[:r.draft.Window])
 	}
 	computed := min(o.position+o.inOrder, len(r.tokens)-1)
 	r.draft = draft.Draft{}

@@ -179,7 +179,7 @@ func TestSpeculation(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					o.Speculation.Beside = []draft.Drafter{ngram, draft.NewSuffix()}
+					o.Speculation.Beside = []Beside{{Drafter: ngram}, {Drafter: draft.NewSuffix()}}
 				}
 				e := x.open(t, round%2 == 0, lim, o)
 				x.together(t, e, random)

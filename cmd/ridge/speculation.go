@@ -12,7 +12,7 @@ import (
 
 // addSpeculation adds vLLM's flag for speculative decoding and llama.cpp's.
 func addSpeculation(fl *pflag.FlagSet, s *ridge.Speculation) {
-	fl.Var((*speculationFlag)(s), "speculative-config", `speculative decoding, as JSON: {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 5, "prompt_lookup_min": 2}; methods: ngram, suffix, lookahead, layerskip, draft_model, medusa, mtp, eagle, eagle3 (docs/speculation.md); with "beside": ["ngram", "suffix"] several are asked; steps verify as many drafted tokens as are worth it, and answers are as without`)
+	fl.Var((*speculationFlag)(s), "speculative-config", `speculative decoding, as JSON: {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 5, "prompt_lookup_min": 2}; methods: ngram, suffix, lookahead, layerskip, draft_model, medusa, mtp, eagle, eagle3 (docs/speculation.md); with "beside": ["suffix", {"model": "small.gguf"}] several are asked; steps verify as many drafted tokens as are worth it, and answers are as without`)
 	fl.Var((*modelDraftFlag)(s), "model-draft", "draft model of the same vocabulary: GGUF file or Hugging Face directory, or that of an EAGLE layer; the same as its path as model in --speculative-config")
 	fl.Var((*draftFlag)(s), "draft-max", "most tokens to draft; without --speculative-config, by n-grams of the request itself; --draft is the same")
 	alias(fl, "draft", "draft-max")

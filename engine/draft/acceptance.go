@@ -17,6 +17,7 @@ const (
 	forgetOne     = 0.97 // weight of what was known, at each draft, and each step without
 	forgetAll     = 0.998
 	forgetWaiting = 0.995 // of an estimate that keeps a sequence from being drafted for, so that it is tried again in time
+	forgotten     = 1e-6  // what was known counts for nothing
 )
 
 // At is the probability that token i of a draft is accepted; of a chain, if those before it are.
@@ -97,7 +98,11 @@ func (a *Acceptance) chance(before float64, i int) float64 {
 // Wait notes a step in which the estimate let nothing be drafted.
 func (a *Acceptance) Wait() {
 	for i := range a.tried {
-		a.tried[i] *= forgetWaiting
+		if a.tried[i] *= forgetWaiting; a.tried[i] < forgotten { // and so nothing is known of those after it, which are tried more rarely
+			clear(a.tried[i:])
+			clear(a.accepted[i:])
+			return
+		}
 		a.accepted[i] *= forgetWaiting
 	}
 }

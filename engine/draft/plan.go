@@ -7,16 +7,41 @@ type Candidate struct {
 	Context    int     // tokens before it, which each of its rows attends to
 	Behind     float64 // seconds that its drafter needs before, this step's share
 	Free       bool    // its draft is there already, or takes nothing to look up
+	Drafter    int     // else, whose it is: less than MaxDrafters
 	Tokens     int     // set by Plan: the tokens that are worth verifying
+}
+
+// MaxDrafters is how many drafters there can be beside one another.
+const MaxDrafters = 4
+
+// Asked is what a drafter is asked for.
+type Asked struct {
+	Seqs    int // sequences whose draft it is to compute
+	Longest int // tokens of the longest of those
 }
 
 // Extra is what drafts add to a step.
 type Extra struct {
-	Behind  float64 // seconds before the drafter can compute those drafts
-	Seqs    int     // sequences whose draft is to be computed
-	Longest int     // tokens of the longest of those
-	Tokens  int     // of all drafts
-	Pairs   int     // pairs of a row and a cache row that it attends to
+	Behind float64 // seconds before the drafters can compute those drafts
+	Asked  [MaxDrafters]Asked
+	Tokens int // of all drafts
+	Pairs  int // pairs of a row and a cache row that it attends to
+}
+
+// Computed is how many sequences' drafts are to be computed.
+func (x *Extra) Computed() (seqs int) {
+	for _, a := range x.Asked {
+		seqs += a.Seqs
+	}
+	return seqs
+}
+
+// Expected is how many tokens are expected to be accepted of the longest draft.
+func (c *Candidate) Expected() float64 {
+	if c.Max == 0 {
+		return 0
+	}
+	return c.Acceptance.Expected(c.Max)
 }
 
 // Sum is what the planned drafts add to a step, and how many of their tokens are expected to be accepted.
@@ -30,9 +55,10 @@ func Sum(all []Candidate) (x Extra, accepted float64) {
 			x.Pairs += c.Context + k + 1
 		}
 		if x.Tokens += c.Tokens; c.Tokens > 0 && !c.Free {
-			x.Seqs++
+			a := &x.Asked[c.Drafter]
+			a.Seqs++
+			a.Longest = max(a.Longest, c.Tokens)
 			x.Behind += c.Behind
-			x.Longest = max(x.Longest, c.Tokens)
 		}
 	}
 	return x, accepted
@@ -64,8 +90,9 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 			if c.Free {
 				continue
 			}
-			if x.Longest = max(x.Longest, k+1); k == 0 {
-				x.Seqs++
+			a := &x.Asked[c.Drafter]
+			if a.Longest = max(a.Longest, k+1); k == 0 {
+				a.Seqs++
 				x.Behind += c.Behind
 			}
 		}
@@ -84,7 +111,11 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 		}
 		tokens += expected[class]
 		sum.Behind += x.Behind
-		sum.Seqs, sum.Tokens, sum.Pairs, sum.Longest = sum.Seqs+x.Seqs, sum.Tokens+x.Tokens, sum.Pairs+x.Pairs, max(sum.Longest, x.Longest)
+		sum.Tokens, sum.Pairs = sum.Tokens+x.Tokens, sum.Pairs+x.Pairs
+		for k, a := range x.Asked {
+			sum.Asked[k].Seqs += a.Seqs
+			sum.Asked[k].Longest = max(sum.Asked[k].Longest, a.Longest)
+		}
 		if sum.Tokens > room {
 			break
 		}

@@ -47,7 +47,7 @@ type Speculation struct {
 	Method string `json:"method"`
 	Tokens int    `json:"num_speculative_tokens"`
 	Always bool   `json:"always,omitempty"`
-	Hidden bool   `json:"from_hidden,omitempty"` // the drafter goes on from hidden states
+	Hidden bool   `json:"from_hidden,omitempty"` // a drafter goes on from hidden states
 }
 
 // NewHeader describes an engine.
@@ -56,6 +56,10 @@ func NewHeader(model string, vocab int, lim backend.Limits, o engine.Options, ru
 	if s := o.Speculation; s.Drafter != nil {
 		_, hidden := s.Drafter.(draft.FromHidden)
 		drafts = &Speculation{s.Drafter.Name(), s.Tokens, s.Always, hidden}
+		for _, b := range s.Beside {
+			_, hidden := b.Drafter.(draft.FromHidden)
+			drafts.Hidden, drafts.Tokens = drafts.Hidden || hidden, max(drafts.Tokens, b.Tokens)
+		}
 	}
 	return Header{
 		Version: Version, Model: model, Vocab: vocab, Limits: lim, Policy: o.Policy, Index: o.Index, MaxWaiting: o.MaxWaiting, StepTokens: o.StepTokens,
