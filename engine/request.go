@@ -149,28 +149,3 @@ func (r *request) findMask(vocab int) {
 	}
 	r.maskErr = r.Grammar.Mask(r.mask)
 }
-
-// findDraftMasks asks the grammar which tokens may come after each token of the draft, a chain that it allows.
-func (r *request) findDraftMasks(vocab int) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.maskErr = &PanicError{p, debug.Stack()}
-		}
-	}()
-	r.Grammar.Keep(len(r.draft.Tokens) + 1)
-	for i, id := range r.draft.Tokens {
-		if i == len(r.draftMasks) {
-			r.draftMasks = append(r.draftMasks, make([]uint32, (vocab+31)/32))
-		}
-		err := r.Grammar.Accept(id)
-		if err == nil {
-			err = r.Grammar.Mask(r.draftMasks[i])
-		}
-		if err != nil && r.maskErr == nil {
-			r.maskErr = err
-		}
-	}
-	if err := r.Grammar.Rollback(len(r.draft.Tokens)); err != nil && r.maskErr == nil {
-		r.maskErr = err
-	}
-}

@@ -44,7 +44,7 @@ func (s *speculation) fit(r *request, spare *kv.Pages, most int) {
 		}
 		d.Cut(n)
 	}
-	r.cutByGrammar()
+	r.pruneByGrammar()
 	d.Cut(s.reserve(r, spare, len(d.Tokens)))
 }
 
@@ -67,24 +67,6 @@ func (s *speculation) reserve(r *request, spare *kv.Pages, n int) int {
 		}
 	}
 	return 0
-}
-
-// cutByGrammar cuts a draft where the grammar does not allow what it says. Of a tree, the first branch is what is looked at.
-func (r *request) cutByGrammar() {
-	d := &r.draft
-	if r.Grammar == nil || len(d.Tokens) == 0 {
-		return
-	}
-	r.Grammar.Keep(len(d.Tokens) + 1)
-	n := 0
-	for n < len(d.Tokens) && d.Parent(n) == n-1 && r.Grammar.Accept(d.Tokens[n]) == nil {
-		n++
-	}
-	d.Cut(n)
-	if err := r.Grammar.Rollback(n); err != nil {
-		r.maskErr = err
-		d.Cut(0)
-	}
 }
 
 // take is a request's pages for its next n tokens and its draft behind them; with recurrent layers the request keeps what it had before. Without

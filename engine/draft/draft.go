@@ -87,6 +87,34 @@ func (d *Draft) Cut(n int) {
 	d.Parents = d.Parents[:min(n, len(d.Parents))]
 }
 
+// Keep leaves the tokens that it is told to, without those that come after others than these.
+func (d *Draft) Keep(these []bool) {
+	first := slices.Index(these, false)
+	if first < 0 {
+		return
+	}
+	if d.Chain() {
+		d.Cut(first)
+		return
+	}
+	kept, now := Draft{}, make([]int, len(d.Tokens)) // its slices are the drafter's
+	for i, id := range d.Tokens {
+		p := d.Parent(i)
+		if now[i] = -1; !these[i] || p >= 0 && now[p] < 0 {
+			continue
+		}
+		if p >= 0 {
+			p = now[p]
+		}
+		now[i] = len(kept.Tokens)
+		kept.Tokens, kept.Parents = append(kept.Tokens, id), append(kept.Parents, p)
+		if i >= len(d.Tokens)-d.Window {
+			kept.Window++
+		}
+	}
+	*d = kept
+}
+
 // Sequence is what a drafter is asked to go on with.
 type Sequence struct {
 	ID     int64
