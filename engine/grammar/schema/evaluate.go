@@ -51,7 +51,7 @@ func (c *compiler) holds(s *jsonValue, key string, x, v *jsonValue, depth int) (
 	case "type":
 		return typesOf(x)&v.types() != 0, nil
 	case "enum":
-		return slices.ContainsFunc(x.items, v.equal), nil
+		return c.listedIn(x)[v.canonical()], nil
 	case "const":
 		return v.equal(x), nil
 	case "allOf":
@@ -105,6 +105,19 @@ func (c *compiler) holds(s *jsonValue, key string, x, v *jsonValue, depth int) (
 		return false, err
 	}
 	return f.admit(v, anyType)
+}
+
+// listedIn is the canonical texts of the values of an enum, which may be many, each looked up once or more.
+func (c *compiler) listedIn(enum *jsonValue) map[string]bool {
+	all, ok := c.listed[enum]
+	if !ok {
+		all = make(map[string]bool, len(enum.items))
+		for _, v := range enum.items {
+			all[v.canonical()] = true
+		}
+		c.listed[enum] = all
+	}
+	return all
 }
 
 // types is the types that a value has.

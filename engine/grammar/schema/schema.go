@@ -82,6 +82,7 @@ func newCompiler(root *jsonValue, o Options) (c *compiler, parts []part) {
 		negated:    map[*jsonValue]*jsonValue{},
 		depending:  map[*jsonValue][]*jsonValue{},
 		languages:  map[string]*language{},
+		listed:     map[*jsonValue]map[string]bool{},
 		lastMade:   firstMade,
 		ws:         syntax.Seq{},
 		gap:        syntax.Seq{},
@@ -114,10 +115,11 @@ type compiler struct {
 	rules      []syntax.Rule
 	index      map[string]syntax.Ref // by the schemas that have to be satisfied together
 	named      map[string]syntax.Ref
-	checked    map[*jsonValue]bool         // schemas whose keywords are known
-	negated    map[*jsonValue]*jsonValue   // what schemas do not allow
-	depending  map[*jsonValue][]*jsonValue // what keywords of dependencies mean
-	languages  map[string]*language        // of patterns and formats
+	checked    map[*jsonValue]bool            // schemas whose keywords are known
+	negated    map[*jsonValue]*jsonValue      // what schemas do not allow
+	depending  map[*jsonValue][]*jsonValue    // what keywords of dependencies mean
+	languages  map[string]*language           // of patterns and formats
+	listed     map[*jsonValue]map[string]bool // of enums, the canonical texts of their values
 	scopes     []scope
 	lastMade   int         // the id of the last schema made here
 	work       int         // schemas and properties looked at, again and again
