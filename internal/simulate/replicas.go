@@ -25,7 +25,7 @@ type Replicas struct {
 }
 
 // cluster is replicas in one virtual time. Each engine has a clock of its own and runs alone, to the end of the step in which the next request comes; that is routed once no
-// engine with work is before its time. So a simulation is the same every time.
+// engine with work is before its time. So a simulation is the same every time, but for what engines note of how long their latest steps took: one that has nothing to do may see the next request's time as the end of its last step.
 type cluster struct {
 	options  *Options
 	replicas []*replica
@@ -70,13 +70,14 @@ func RunReplicas(o Options, r Replicas) (*Result, error) {
 	c.longest = newAnswer(o.Trace, c.room)
 	full := graph.Step{Seqs: []graph.Seq{{New: o.Limits.Tokens}}}
 	c.token = o.Cost(&full) / float64(o.Limits.Tokens)
-	defer c.close()
 	for i := range r.Count {
 		if err := c.add(i, r.Events); err != nil {
+			c.close()
 			return nil, err
 		}
 	}
 	c.run(r.Policy)
+	c.close() // the figures of an engine are complete when it has ended
 	return c.result(began), nil
 }
 
