@@ -44,6 +44,7 @@ func (m *Model) Prompt(ctx context.Context, r chat.Request) (chat.Prompt, error)
 	if r.Guard == nil {
 		r.Guard = m.guard
 	}
+	r.RefuseSystem = r.RefuseSystem || m.noSystem
 	return m.template.Prompt(ctx, r)
 }
 

@@ -28,6 +28,8 @@ type Options struct {
 	// TrustContent has control tokens that are spelled out in the texts of a conversation act as tokens: whoever writes a text can then
 	// forge turns. Else only what the chat template writes is a control token. Prompts that are not chats are the caller's own either way.
 	TrustContent bool
+	// RefuseSystem has conversations with system messages refused where the chat template has no system role. Else their texts become part of the user's first.
+	RefuseSystem bool
 	Pooling      string // what an embedding is made of: PoolLast, PoolMean or PoolCLS; "": what the model's files say, or else PoolLast, of an encoder PoolMean
 
 	Policy      string // in which order waiting requests are taken: fcfs, priority, longest-prefix …; "" is fcfs (see ridge serve --help)

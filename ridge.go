@@ -54,6 +54,7 @@ type Model struct {
 	tokenizer   *tokenizer.Tokenizer
 	template    *chat.Template // nil: the model brings none
 	guard       *chat.Guard    // nil: control tokens in content act as tokens
+	noSystem    bool           // see Options.RefuseSystem
 	advice      modeldir.Generation
 	ends        []int32
 	context     int
@@ -123,6 +124,7 @@ func (m *Model) readText(o Options) (err error) {
 	if m.template, err = m.dir.Template(m.tokenizer, o.Template); err != nil {
 		return err
 	}
+	m.noSystem = o.RefuseSystem
 	if m.template != nil && !o.TrustContent {
 		m.guard = m.newGuard()
 	}

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/ridge-llm/ridge/chat/jinja"
 )
@@ -32,7 +31,7 @@ type ToolCall struct {
 }
 
 // value gives the message as templates see it: keys in the order in which API clients send them, arguments decoded.
-func (m Message) value(c contentForm) (*jinja.Map, error) {
+func (m Message) value(c contentForm) *jinja.Map {
 	v := jinja.NewMap().Set("role", m.Role)
 	if m.Name != "" {
 		v.Set("name", m.Name)
@@ -40,11 +39,7 @@ func (m Message) value(c contentForm) (*jinja.Map, error) {
 	if m.ToolCallID != "" {
 		v.Set("tool_call_id", m.ToolCallID)
 	}
-	content, err := m.content(c)
-	if err != nil {
-		return nil, err
-	}
-	v.Set("content", content)
+	v.Set("content", m.content(c))
 	if m.ReasoningContent != "" {
 		v.Set("reasoning_content", m.ReasoningContent)
 	}
@@ -55,7 +50,17 @@ func (m Message) value(c contentForm) (*jinja.Map, error) {
 		}
 		v.Set("tool_calls", calls)
 	}
-	return v, nil
+	return v
+}
+
+// checkParts refuses content that is no text.
+func (m Message) checkParts() error {
+	for _, p := range m.Parts {
+		if p.Type != "text" {
+			return fmt.Errorf("chat: a message has content of type %q; only text is supported", p.Type)
+		}
+	}
+	return nil
 }
 
 // contentForm says which forms of content a template prints as they are meant.
@@ -65,30 +70,21 @@ type contentForm struct {
 }
 
 // content gives the content in a form that the template knows: as the client sent it, if possible.
-func (m Message) content(c contentForm) (any, error) {
+func (m Message) content(c contentForm) any {
 	parts := m.Parts
-	for _, p := range parts {
-		if p.Type != "text" {
-			return nil, fmt.Errorf("chat: a message has content of type %q; only text is supported", p.Type)
-		}
-	}
 	switch {
 	case len(parts) == 0 && (c.text || !c.parts):
-		return m.Content, nil
+		return m.Content
 	case len(parts) == 0:
 		parts = []Part{{"text", m.Content}}
 	case !c.parts:
-		texts := make([]string, len(parts))
-		for i, p := range parts {
-			texts[i] = p.Text
-		}
-		return strings.Join(texts, "\n"), nil
+		return m.text()
 	}
 	list := jinja.NewList()
 	for _, p := range parts {
 		list.Append(jinja.NewMap().Set("type", p.Type).Set("text", p.Text))
 	}
-	return list, nil
+	return list
 }
 
 // value gives the call as templates see it. Arguments that are not a JSON object, as a model may have written them, stay

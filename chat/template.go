@@ -24,6 +24,8 @@ type Template struct {
 	tokens  map[string]string
 	source  string
 	forms   map[*jinja.Template]contentForm
+	// systemless are the templates without a system role.
+	systemless map[*jinja.Template]bool
 }
 
 // New compiles a model's templates. It fails with ErrNoTemplate when there are none.
@@ -34,19 +36,25 @@ func New(s Sources) (*Template, error) {
 	if s.Default == "" {
 		return nil, fmt.Errorf("chat: %s: %w", s.Name, ErrNoTemplate)
 	}
-	t := &Template{source: s.Default, tokens: maps.Clone(s.Tokens), forms: map[*jinja.Template]contentForm{}}
+	t := &Template{source: s.Default, tokens: maps.Clone(s.Tokens), forms: map[*jinja.Template]contentForm{}, systemless: map[*jinja.Template]bool{}}
 	var err error
 	if t.main, err = jinja.Parse(s.Name, s.Default); err != nil {
 		return nil, err
 	}
-	t.forms[t.main] = t.probe(t.main)
+	t.learn(t.main)
 	if s.ToolUse != "" {
 		if t.toolUse, err = jinja.Parse(s.Name+" (tool_use)", s.ToolUse); err != nil {
 			return nil, err
 		}
-		t.forms[t.toolUse] = t.probe(t.toolUse)
+		t.learn(t.toolUse)
 	}
 	return t, nil
+}
+
+// learn finds out what a template can be given.
+func (t *Template) learn(tmpl *jinja.Template) {
+	t.forms[tmpl] = t.probe(tmpl)
+	t.systemless[tmpl] = t.lacksSystem(tmpl)
 }
 
 // Source is the text of the default template: what the styles of a model's output can be told from.
@@ -63,6 +71,7 @@ type Request struct {
 	AddGenerationPrompt bool                       // end where the assistant's answer begins
 	Extra               map[string]json.RawMessage // more variables, such as enable_thinking
 	Guard               *Guard                     // keeps control tokens that content spells from being tokens; nil: they are
+	RefuseSystem        bool                       // where the template has no system role, system messages are an error, not part of the user's
 	Now                 time.Time                  // for templates that print the date; zero stands for the present
 }
 
@@ -111,13 +120,21 @@ func (t *Template) prepare(r Request) (tmpl *jinja.Template, vars *jinja.Map, er
 	if len(r.Tools) > 0 && t.toolUse != nil {
 		tmpl = t.toolUse
 	}
-	messages := jinja.NewList()
 	for i, m := range r.Messages {
-		v, err := m.value(t.forms[tmpl])
-		if err != nil {
+		if err := m.checkParts(); err != nil {
 			return nil, nil, &InputError{fmt.Errorf("%w (message %d)", err, i)}
 		}
-		messages.Append(v)
+	}
+	conversation := r.Messages
+	if t.systemless[tmpl] {
+		if r.RefuseSystem && slices.ContainsFunc(conversation, isSystem) {
+			return nil, nil, errNoSystem
+		}
+		conversation = foldSystem(conversation)
+	}
+	messages := jinja.NewList()
+	for _, m := range conversation {
+		messages.Append(m.value(t.forms[tmpl]))
 	}
 	tools, err := decodeAll("tool", r.Tools)
 	if err != nil {

@@ -97,6 +97,7 @@ several models are: each answers what it is sure enough of and passes the rest o
 	fl.BoolVar(&f.server.OpenMetrics, "open-metrics", false, "answer /metrics without a key, for a Prometheus that has none")
 	fl.BoolVar(&f.server.Shared, "share-between-keys", false, "let all keys see each other's files, batches and explanations, share cached prompts, and have a recording contain prompts")
 	fl.BoolVar(&f.model.options.TrustContent, "trust-content", false, "let control tokens that messages, tool results and documents spell out act as tokens, as most servers do; whoever writes such a text can then forge turns")
+	fl.BoolVar(&f.model.options.RefuseSystem, "refuse-system", false, "refuse system messages where the chat template has no system role; default: they become part of the user's first message")
 	fl.StringArrayVar(&f.server.Hosts, "allow-host", nil, "name under which the server may be called without a key, beside localhost; can be given several times")
 	fl.Var((*bytesFlag)(&f.quota.Bytes), "file-quota", "size of the files that each key, or all clients of a server without keys, may store")
 	fl.IntVar(&f.quota.Batches, "batch-quota", 100, "batches that each key, or all clients of a server without keys, may have waiting or under way; 0: any number")
