@@ -117,6 +117,7 @@ var policy = []struct {
 	{"route/upstream", nil, "HTTP to one server"},
 	{"route", []string{"route/...", "server/access", "server/api"}, "any servers, over HTTP alone"},
 	{"deploy/schemas", nil, "a document to files"},
+	{"examples/...", []string{"", "chat"}, "programs as users write them: the public API alone"},
 	{"cmd/ridge/...", []string{"..."}, "nothing imports it"},
 }
 
