@@ -42,6 +42,9 @@ func TestFieldsWork(t *testing.T) {
 		fmt.Sprintf(`"max_tokens": 1, "logit_bias": {"%d": 100}`, dragon[0]):               " dragon",
 		`"max_tokens": 12, "service_tier": "flex", "suffix": "", "user": "u", "x": {}`:     whole,
 		`"n_predict": 12, "repeat_penalty": 1.0, "typical_p": 1, "mirostat": 0`:            whole,
+		`"max_tokens": 12, "temperature": 9, "top_n_sigma": 0.001`:                         whole,
+		`"max_tokens": 12, "xtc_probability": 1, "xtc_threshold": 0.51`:                    whole,
+		`"max_tokens": 12, "dynatemp_range": 0.0, "dynatemp_exponent": 1.0`:                whole,
 		`"n_predict": -1, "max_tokens": 12, "repeat_last_n": 0, "repeat_penalty": 1.9`:     whole,
 		`"max_tokens": 12, "grammar": "root ::= \"ab\""`:                                   "ab",
 		`"max_tokens": 12, "ebnf": "root ::= \"ab\""`:                                      "ab",
@@ -53,6 +56,12 @@ func TestFieldsWork(t *testing.T) {
 		if got := text("/v1/completions", once+fields); got != want {
 			t.Errorf("%s: %q, not %q", fields, got, want)
 		}
+	}
+	if got := text("/v1/completions", once+`"max_tokens": 12, "xtc_probability": 1, "xtc_threshold": 0.001`); got == whole {
+		t.Errorf("without the likeliest tokens the answer is still %q", got)
+	}
+	if got := text("/v1/completions", once+`"max_tokens": 12, "seed": 1, "dynatemp_range": 20`); got == whole {
+		t.Errorf("at temperatures up to 20 the answer is still %q", got)
 	}
 	if got := text("/v1/completions", once+fmt.Sprintf(`"max_tokens": 12, "min_tokens": 12, "stop_token_ids": [%d]`, dragon[0])); strings.Contains(got, "dragon") || len(got) <= len(before) {
 		t.Errorf("with min_tokens the answer is %q", got)
@@ -109,6 +118,10 @@ func TestFieldsRefused(t *testing.T) {
 		{"/v1/chat/completions", `"functions": [{"name": "f"}]`, "functions"},
 		{"/v1/chat/completions", `"store": true`, "store"},
 		{"/v1/chat/completions", `"mirostat": 2`, "mirostat"},
+		{"/v1/chat/completions", `"xtc_probability": 1.1`, "xtc_probability"},
+		{"/v1/chat/completions", `"xtc_threshold": -1`, "xtc_threshold"},
+		{"/v1/chat/completions", `"dynatemp_range": -1`, "dynatemp_range"},
+		{"/v1/chat/completions", `"dynatemp_exponent": 0`, "dynatemp_exponent"},
 		{"/v1/chat/completions", `"dry_multiplier": 0.8`, "dry_multiplier"},
 		{"/v1/chat/completions", `"samplers": ["top_k"]`, "samplers"},
 		{"/v1/chat/completions", `"n_predict": 3, "max_tokens": 4`, "n_predict"},

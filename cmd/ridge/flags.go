@@ -79,6 +79,7 @@ type samplingFlags struct {
 	repetition  float64
 	presence    float64
 	frequency   float64
+	llama       llamaFlags
 	seed        int64
 	maxTokens   int
 	stop        []string
@@ -101,6 +102,7 @@ func (f *samplingFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.stop, "stop", nil, "end the answer before this text; can be given several times")
 	fl.BoolVar(&f.ignoreEnd, "ignore-eos", false, "go on after the model's end token")
 	addDiffusion(fl, &f.diffusion)
+	f.llama.add(fl)
 }
 
 // params is the model's defaults with what was given on the command line.
@@ -127,6 +129,7 @@ func (f *samplingFlags) params(cmd *cobra.Command, m *ridge.Model) (ridge.Params
 			set()
 		}
 	}
+	f.llama.set(s)
 	if s.Seed = uint64(f.seed); f.seed < 0 {
 		s.Seed = rand.Uint64()
 	}

@@ -20,6 +20,15 @@
 //	typical-p        of what is left, keep the most typical until they reach the mass typical_p
 //	draw             one token, by a random number that depends on (seed, index of the output token) alone
 //
-// The last line is what makes a request's text independent of the requests that share its batch. "Likeliest" orders
+// With one of llama.cpp's own samplers on (Params.Chained) the order is llama.cpp's from the penalties on, and the
+// filters look at probabilities before temperature:
+//
+//	top-nσ           keep the logits within n standard deviations of the highest
+//	top-k, typical-p, top-p, min-p
+//	xtc              now and then leave out the likeliest but the last above a threshold
+//	temperature      fixed, or by the entropy of what is left; 0 leaves the likeliest
+//	draw
+//
+// The draw's line is what makes a request's text independent of the requests that share its batch. "Likeliest" orders
 // by logit, then by the lower id, so that every step has exactly one result.
 package sample

@@ -13,6 +13,14 @@ type Params struct {
 	MinP        float64 // in [0, 1]; 0 keeps all
 	TypicalP    float64 // in (0, 1]; 1 keeps all (Meister et al. 2022, arXiv:2202.00666)
 
+	// llama.cpp's own samplers. With one of them on, the filters above come in llama.cpp's order, with the temperature
+	// at the end; see Chained.
+	TopNSigma        float64 // ≥ 0: keep the tokens with a logit at most so many standard deviations below the highest; 0 keeps all (arXiv:2411.07641)
+	XTCProbability   float64 // in [0, 1], that the likeliest tokens are left out; 0 is never
+	XTCThreshold     float64 // in [0, 1]: of the tokens with this probability or more all but the least likely are left out then
+	DynatempRange    float64 // ≥ 0: the temperature is between Temperature ± this, by how sure the model is; 0 is Temperature always
+	DynatempExponent float64 // > 0, of that part of the most entropy there could be which says where between
+
 	RepetitionPenalty float64 // in [0.01, 100]; 1 is none. Positive logits are divided by it, negative ones multiplied (arXiv:1909.05858)
 	FrequencyPenalty  float64 // in [-2, 2]; subtracted once per occurrence in the output
 	PresencePenalty   float64 // in [-2, 2]; subtracted once if the token occurs in the output
@@ -34,7 +42,7 @@ type Params struct {
 
 // Default returns the settings that change nothing: temperature 1, every filter and penalty off.
 func Default() Params {
-	return Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1}
+	return Params{Temperature: 1, TopP: 1, TypicalP: 1, XTCThreshold: 0.1, DynatempExponent: 1, RepetitionPenalty: 1}
 }
 
 // greedyBelow is the temperature under which a request is greedy, as in vLLM: dividing by less overflows float32.
@@ -56,6 +64,11 @@ func (p *Params) Validate(vocab int) error {
 		{"top_p", p.TopP, p.TopP > 0 && p.TopP <= 1, "above 0 and at most 1"},
 		{"min_p", p.MinP, p.MinP >= 0 && p.MinP <= 1, "between 0 and 1"},
 		{"typical_p", p.TypicalP, p.TypicalP > 0 && p.TypicalP <= 1, "above 0 and at most 1"},
+		{"top_n_sigma", p.TopNSigma, p.TopNSigma >= 0, "0 (all tokens) or more"},
+		{"xtc_probability", p.XTCProbability, p.XTCProbability >= 0 && p.XTCProbability <= 1, "between 0 and 1"},
+		{"xtc_threshold", p.XTCThreshold, p.XTCThreshold >= 0 && p.XTCThreshold <= 1, "between 0 and 1"},
+		{"dynatemp_range", p.DynatempRange, p.DynatempRange >= 0, "0 or more"},
+		{"dynatemp_exponent", p.DynatempExponent, p.DynatempExponent > 0, "above 0"},
 		{"repetition_penalty", p.RepetitionPenalty, p.RepetitionPenalty >= 0.01 && p.RepetitionPenalty <= 100, "between 0.01 and 100"},
 		{"frequency_penalty", p.FrequencyPenalty, math.Abs(p.FrequencyPenalty) <= 2, "between -2 and 2"},
 		{"presence_penalty", p.PresencePenalty, math.Abs(p.PresencePenalty) <= 2, "between -2 and 2"},
@@ -98,6 +111,23 @@ func (p *Params) validateTokens(vocab int) error {
 }
 
 func (p *Params) greedy() bool { return p.Temperature < greedyBelow }
+
+// Chained is the name of a setting that is one of llama.cpp's own samplers and on; "" if none is. Then Sample takes the
+// filters in llama.cpp's order, and no device can do it: Describe leaves these settings out.
+func (p *Params) Chained() string {
+	switch {
+	case p.TopNSigma > 0:
+		return "top_n_sigma"
+	case p.XTCProbability > 0 && p.XTCThreshold <= xtcMost:
+		return "xtc_probability"
+	case p.DynatempRange > 0:
+		return "dynatemp_range"
+	}
+	return ""
+}
+
+// xtcMost is the threshold above which XTC is off: two tokens cannot both be likelier than a half.
+const xtcMost = 0.5
 
 func (p *Params) penalised() bool {
 	return p.RepetitionPenalty != 1 || p.FrequencyPenalty != 0 || p.PresencePenalty != 0

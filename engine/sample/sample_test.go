@@ -49,18 +49,7 @@ func TestAgainstOracle(t *testing.T) {
 		if margin < 1e-5 {
 			return
 		}
-		u := uniform(p.Seed, uint64(len(output)))
-		var below float64
-		for _, o := range want {
-			if got.Token == o.id {
-				if u < below-1e-6 || u > below+o.p+1e-6 {
-					t.Fatalf("chose %d, drawn by [%v, %v], with u = %v", o.id, below, below+o.p, u)
-				}
-				return
-			}
-			below += o.p
-		}
-		t.Fatalf("chose %d, which the filters drop; they keep %v", got.Token, want)
+		requireDrawn(t, got.Token, want, uniform(p.Seed, uint64(len(output))))
 	})
 }
 

@@ -42,8 +42,11 @@ func (s *Sampler) Sample(logits []float32, st *State, mask []uint32) (Choice, er
 		return Choice{}, infinite(int32(best))
 	}
 	choice := Choice{Token: int32(best)}
-	if !p.greedy() {
-		choice.Token = s.draw(logits, top, p, uniform(p.Seed, st.outputs+st.again))
+	switch u := uniform(p.Seed, st.outputs+st.again); {
+	case p.Chained() != "":
+		choice.Token = s.chained(logits, p, u, uniform(^p.Seed, st.outputs+st.again))
+	case !p.greedy():
+		choice.Token = s.draw(logits, top, p, u)
 	}
 	if p.Logprobs {
 		s.report(&choice, raw, p.TopLogprobs)

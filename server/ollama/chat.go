@@ -30,16 +30,17 @@ type request struct {
 	TopLogprobs int               `json:"top_logprobs"`
 	Truncate    *bool             `json:"truncate"` // old messages, where they do not fit; default true
 	Options     struct {
-		Temperature      *float64 `json:"temperature"`
-		TopP             *float64 `json:"top_p"`
-		TopK             *int     `json:"top_k"`
-		MinP             *float64 `json:"min_p"`
-		Seed             *int64   `json:"seed"`
-		Predict          *int     `json:"num_predict"` // below 1: no limit
-		Stop             []string `json:"stop"`
-		RepeatPenalty    *float64 `json:"repeat_penalty"`
-		RepeatLast       *int     `json:"repeat_last_n"`
-		TypicalP         *float64 `json:"typical_p"`
+		Temperature   *float64 `json:"temperature"`
+		TopP          *float64 `json:"top_p"`
+		TopK          *int     `json:"top_k"`
+		MinP          *float64 `json:"min_p"`
+		Seed          *int64   `json:"seed"`
+		Predict       *int     `json:"num_predict"` // below 1: no limit
+		Stop          []string `json:"stop"`
+		RepeatPenalty *float64 `json:"repeat_penalty"`
+		RepeatLast    *int     `json:"repeat_last_n"`
+		TypicalP      *float64 `json:"typical_p"`
+		openai.SamplerFields
 		Context          *int     `json:"num_ctx"`
 		PresencePenalty  *float64 `json:"presence_penalty"`
 		FrequencyPenalty *float64 `json:"frequency_penalty"`
@@ -101,7 +102,7 @@ func (q *request) sampling() (openai.Sampling, error) {
 	s := openai.Sampling{
 		Model: modelName(q.Model), Temperature: o.Temperature, TopP: o.TopP, TopK: o.TopK, MinP: o.MinP, Seed: o.Seed, Stop: o.Stop,
 		PresencePenalty: o.PresencePenalty, FrequencyPenalty: o.FrequencyPenalty}
-	s.RepeatPenalty, s.RepeatLast, s.TypicalP = o.RepeatPenalty, o.RepeatLast, o.TypicalP
+	s.RepeatPenalty, s.RepeatLast, s.TypicalP, s.SamplerFields = o.RepeatPenalty, o.RepeatLast, o.TypicalP, o.SamplerFields
 	if o.Predict != nil && *o.Predict > 0 {
 		s.MaxTokens = o.Predict
 	}

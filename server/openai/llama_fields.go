@@ -11,6 +11,26 @@ type llamaFields struct {
 	RepeatPenalty *float64 `json:"repeat_penalty"` // repetition_penalty
 	RepeatLast    *int     `json:"repeat_last_n"`  // tokens that penalties look at; 0: none, -1: all
 	TypicalP      *float64 `json:"typical_p"`
+	SamplerFields
+}
+
+// SamplerFields are llama.cpp's own samplers, which Ollama has as options.
+type SamplerFields struct {
+	TopNSigma        *float64 `json:"top_n_sigma"` // below 0: all tokens
+	XTCProbability   *float64 `json:"xtc_probability"`
+	XTCThreshold     *float64 `json:"xtc_threshold"`
+	DynatempRange    *float64 `json:"dynatemp_range"`
+	DynatempExponent *float64 `json:"dynatemp_exponent"`
+}
+
+// set sets what the fields say.
+func (f *SamplerFields) set(s *ridge.Sampling) {
+	api.Set(&s.TopNSigma, f.TopNSigma)
+	s.TopNSigma = max(0, s.TopNSigma)
+	api.Set(&s.XTCProbability, f.XTCProbability)
+	api.Set(&s.XTCThreshold, f.XTCThreshold)
+	api.Set(&s.DynatempRange, f.DynatempRange)
+	api.Set(&s.DynatempExponent, f.DynatempExponent)
 }
 
 // repeatLast is how many tokens llama.cpp's repeat_penalty looks at where repeat_last_n does not say.
@@ -42,6 +62,7 @@ func (f *llamaFields) apply(q *Sampling) error {
 // penalties sets what penalties look at.
 func (f *llamaFields) penalties(s *ridge.Sampling) {
 	api.Set(&s.TypicalP, f.TypicalP)
+	f.SamplerFields.set(s)
 	switch {
 	case f.RepeatLast == nil && f.RepeatPenalty != nil:
 		s.PenaltyWindow = repeatLast
@@ -57,9 +78,6 @@ func (f *llamaFields) penalties(s *ridge.Sampling) {
 var SamplerRefusals = map[string]api.Refusal{
 	"mirostat":               {Harmless: "0", Why: "use temperature with min_p or typical_p"},
 	"dry_multiplier":         {Harmless: "0", Why: "use repeat_penalty, presence_penalty or frequency_penalty"},
-	"xtc_probability":        {Harmless: "0", Why: "the likeliest tokens are never left out; raise temperature"},
-	"top_n_sigma":            {Harmless: "0 -1", Why: "use min_p"},
-	"dynatemp_range":         {Harmless: "0", Why: "the temperature is the same for all tokens"},
 	"samplers":               {Harmless: "[]", Why: "their order is fixed: penalties, temperature, top_k, top_p, min_p, typical_p"},
 	"sampler_seq":            {Harmless: `""`, Why: "the order of samplers is fixed"},
 	"tfs_z":                  {Harmless: "1", Why: "use min_p"},
