@@ -77,11 +77,11 @@ manifests:
 	$(GO) run ./deploy/schemas $$($(GO) env GOMODCACHE)/k8s.io/kubernetes@v1.34.1/api/openapi-spec/swagger.json $$d && \
 	kubectl kustomize deploy/kustomize | $(GO) run github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0 -summary -schema-location "$$d/{{.ResourceKind}}-{{.ResourceAPIVersion}}.json"
 
-# The race detector over what goroutines share: the library, the engine, the server. What computes on one goroutine (engine/sample,
+# The race detector over what goroutines share: the library, the engine, the server, the router, ranks. What computes on one goroutine (engine/sample,
 # the readers of grammars) is left out, and so are most draws of the test that compares distributions. It needs cgo, and so a C compiler, for these
 # tests alone.
 race:
-	CGO_ENABLED=1 RIDGE_DRAWS=2000 $(GO) test -race -short . ./engine ./engine/kv ./engine/sched ./engine/grammar/automaton ./server/...
+	CGO_ENABLED=1 RIDGE_DRAWS=2000 $(GO) test -race -short . ./engine ./engine/kv ./engine/sched ./engine/grammar/automaton ./server/... ./route/... ./comm/... ./compile/ranks
 
 # Every fuzz test for FUZZTIME (20s unless given), one after another. What one finds that fails is kept in its testdata/fuzz by go test itself; of the
 # inputs that reach new code, which are in GOCACHE, some are to be kept there too. A minimum of minimising: with large inputs the fuzzer does little else.

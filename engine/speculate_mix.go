@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/ridge-llm/ridge/engine/draft"
 )
 
@@ -16,7 +18,8 @@ func (s *speculation) mix(ahead bool, outputs, room int, price func(draft.Extra)
 	p := &s.plan
 	all := s.options(ahead)
 	if len(all) == 0 {
-		p.candidates = append(p.candidates[:0], make([]draft.Candidate, len(p.requests))...)
+		p.candidates = slices.Grow(p.candidates[:0], len(p.requests))[:len(p.requests)]
+		clear(p.candidates)
 		return false
 	}
 	whole := uint(1)<<len(all) - 1
