@@ -2,6 +2,8 @@ package hub
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"path"
 	"regexp"
@@ -26,6 +28,15 @@ func (m *Model) Bytes() int64 {
 		n += f.Size
 	}
 	return n
+}
+
+// digest is the SHA-256 of the largest file, in hexadecimal; "" if the hub has only Git's hash of it, as of small ones.
+func (m *Model) digest() string {
+	largest := slices.MaxFunc(m.Files, func(a, b File) int { return cmp.Compare(a.Size, b.Size) })
+	if len(largest.Hash) != hex.EncodedLen(sha256.Size) {
+		return ""
+	}
+	return largest.Hash
 }
 
 // open is the file to open, below the snapshot: the first GGUF part, or "." for the folder.

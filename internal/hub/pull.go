@@ -17,10 +17,11 @@ import (
 
 // Status is how far a pull has come.
 type Status struct {
-	File  string // that is being fetched
-	Done  int64  // bytes of all files, those that were there before included
-	Had   int64  // of them, there before
-	Total int64
+	File   string // that is being fetched
+	Digest string // SHA-256 of the largest file, in hexadecimal; "": the hub says none
+	Done   int64  // bytes of all files, those that were there before included
+	Had    int64  // of them, there before
+	Total  int64
 }
 
 // Progress is called with the state of a pull, several times a second and once at its end. Calls do not overlap.
@@ -192,8 +193,9 @@ func (p *pull) tell(progress Progress) (stop func()) {
 		return func() {}
 	}
 	total := p.model.Bytes()
+	digest := p.model.digest()
 	status := func() Status {
-		s := Status{Done: min(p.done.Load(), total), Had: p.had, Total: total}
+		s := Status{Digest: digest, Done: min(p.done.Load(), total), Had: p.had, Total: total}
 		if f := p.file.Load(); f != nil {
 			s.File = *f
 		}
