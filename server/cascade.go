@@ -48,7 +48,7 @@ func (s *Server) addStages(stages []Stage, lane *background.Lane) {
 			one.Name += "-small"
 		}
 		x := stage{Stage: one, service: serving.New(one.Model, one.Name, lane), routes: map[string]http.HandlerFunc{}}
-		x.service.Aliases = []string{s.Name}
+		x.service.Called = func(name string) bool { return name == s.Name }
 		for _, routes := range []map[string]http.HandlerFunc{openai.New(x.service, s.Responder).Routes(), anthropic.New(x.service, s.Responder).Routes(), ollama.New(x.service, s.Responder).Routes()} {
 			for _, pattern := range answering {
 				if h := routes[pattern]; h != nil {

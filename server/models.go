@@ -37,6 +37,7 @@ type ModelsOptions struct {
 	Default   string                                // the model of requests that name none; "": they must name one, if there are several
 	KeepAlive time.Duration                         // that a model without requests stays in memory; 0: 5 minutes; below 0: for ever
 	Most      int                                   // models that are loaded at once; 0: as many as there is memory for
+	Library   Library                               // lets clients pull, delete and name models; nil: they may not
 }
 
 // DefaultKeepAlive is how long a model without requests stays in memory unless something else is asked for.
@@ -74,7 +75,7 @@ func NewModels(o ModelsOptions) (*Models, error) {
 			one := one
 			one.Name = f.Name
 			x := New(m, one)
-			x.Aliases = f.Aliases
+			x.Called = func(name string) bool { return s.calls(f.Name, name) }
 			return x
 		}}
 	s.batches = batch.New(s, s.Responder, o.Store, s.keys, http.HandlerFunc(s.line))
@@ -110,6 +111,9 @@ func (s *Models) route() {
 				s.handle(pattern, s.named)
 			}
 		}
+	}
+	for pattern, handler := range (&ollama.Librarian{Responder: s.Responder, Open: s.openLibrary}).Routes() {
+		s.handle(pattern, handler)
 	}
 	for pattern, handler := range s.batches.Routes() {
 		s.mux.HandleFunc(pattern, handler)
@@ -277,7 +281,15 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// among finds a model by one of its names, with Ollama's tag :latest or without.
+// calls reports whether a name is another one of a model, by what was last listed: names come and go while the model is loaded.
+func (s *Models) calls(model, name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, ok := among(s.files, name, "")
+	return ok && f.Name == model
+}
+
+// among finds a model by one of its names, with Ollama's tag :latest or without, whatever its case if there is none of the same.
 func among(files []ModelFile, name, usual string) (ModelFile, bool) {
 	if name == "" {
 		if usual == "" && len(files) == 1 {
@@ -285,10 +297,12 @@ func among(files []ModelFile, name, usual string) (ModelFile, bool) {
 		}
 		name = usual
 	}
-	for _, n := range []string{name, strings.TrimSuffix(name, ":latest")} {
-		for _, f := range files {
-			if f.Name == n || slices.Contains(f.Aliases, n) {
-				return f, n != ""
+	for _, same := range []func(string, string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
+		for _, n := range []string{name, plainName(name)} {
+			for _, f := range files {
+				if same(f.Name, n) || slices.ContainsFunc(f.Aliases, func(a string) bool { return same(a, n) }) {
+					return f, n != ""
+				}
 			}
 		}
 	}
@@ -299,7 +313,7 @@ func among(files []ModelFile, name, usual string) (ModelFile, bool) {
 func (s *Models) ofLoaded(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("model")
 	for _, x := range s.residents.loaded() {
-		if name == "" || x.file.Name == name || slices.Contains(x.file.Aliases, name) {
+		if x.Is(name) {
 			x.mux.ServeHTTP(w, r)
 			return
 		}

@@ -29,6 +29,7 @@ type resident struct {
 	file    ModelFile // as it was found when it was loaded
 	server  *Server   // nil: it is not loaded
 	uses    int       // requests under way, and those that wait for it to be loaded
+	deleted bool      // there are no files of it any more; it is unloaded once its requests have ended
 	leaving bool      // it is to be unloaded once its requests have ended; others wait until it is loaded again
 	free    chan struct{}
 	loading *loading // nil: nobody waits for it
@@ -144,7 +145,7 @@ func (s *residents) release(x *resident, keep *time.Duration) {
 func (s *residents) releaseLocked(x *resident, keep *time.Duration) {
 	x.uses--
 	x.used = time.Now()
-	if keep != nil {
+	if keep != nil && !x.deleted {
 		x.keep = *keep
 	}
 	if x.uses > 0 {
@@ -258,6 +259,9 @@ func (s *residents) loadFor(x *resident, l *loading) error {
 			server := s.open(m, l.file)
 			s.mu.Lock()
 			x.server, x.file = server, l.file
+			if x.deleted { // it is there again
+				x.deleted, x.keep = false, s.keep
+			}
 			s.mu.Unlock()
 			all, _ := server.Occupies()
 			s.log.Info("loaded a model", "model", x.name, "took", time.Since(began), "bytes", all, "context", m.Context())

@@ -24,6 +24,7 @@ func (s *Server) route() {
 		vllm.New(s.Service, s.Responder).Routes(),
 		anthropic.New(s.Service, s.Responder).Routes(),
 		ollama.New(s.Service, s.Responder).Routes(),
+		(&ollama.Librarian{Responder: s.Responder, Open: noLibrary}).Routes(),
 		llamacpp.New(s.Service, s.Responder).Routes(),
 		s.batches.Routes(),
 		s.own(),

@@ -14,6 +14,7 @@ type Client struct {
 	Tenant  string   // "" on a server without keys
 	All     bool     // it sees what is every tenant's, and shares cached prompts with all
 	Admin   bool     // it may read what the server tells of all tenants
+	Manages bool     // it may change which models the server has: its key is marked admin, or none is needed
 	limiter *limiter // nil: no limits
 	address string   // it calls from, where there are no keys
 

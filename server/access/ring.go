@@ -76,11 +76,11 @@ func (r *Ring) Client(q *http.Request) (c *Client, ok bool) {
 		return nil, false
 	}
 	k := &t.keys[found]
-	return &Client{Tenant: k.Name, All: r.shared, Admin: k.Admin || r.shared || !t.many, limiter: t.limiters[k.Name]}, true
+	return &Client{Tenant: k.Name, All: r.shared, Admin: k.Admin || r.shared || !t.many, Manages: k.Admin, limiter: t.limiters[k.Name]}, true
 }
 
 // Anyone is the client of a server without keys.
-func (r *Ring) Anyone() *Client { return &Client{All: true, Admin: true} }
+func (r *Ring) Anyone() *Client { return &Client{All: true, Admin: true, Manages: true} }
 
 // Owner is the client for which a server works on its own, on the lines of a tenant's batch. Limits do not count: batches have
 // the lowest priority anyway, and their number is limited.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +22,7 @@ import (
 type Service struct {
 	*ridge.Model
 	Name      string                      // as clients call the model
-	Aliases   []string                    // other names that they may call it by; its answers have Name
+	Called    func(name string) bool      // reports whether they may call it by another name, too; its answers have Name. nil: by none
 	Created   time.Time                   // when serving began
 	About     func() (ridge.About, error) // the model's, read once
 	metrics   *metrics
@@ -37,9 +36,14 @@ func New(m *ridge.Model, name string, lane *background.Lane) *Service {
 	return &Service{Model: m, Name: name, lane: lane, Created: time.Now(), About: sync.OnceValues(m.About), metrics: newMetrics(m, name)}
 }
 
-// Is reports whether a request that names a model means this one itself, and none of its adapters.
+// Is reports whether a request that names a model, with Ollama's tag :latest or without, means this one itself, and none of its adapters.
 func (s *Service) Is(model string) bool {
-	return model == "" || model == s.Name || slices.Contains(s.Aliases, model)
+	for _, name := range []string{model, strings.TrimSuffix(model, ":latest")} {
+		if name == s.Name || s.Called != nil && s.Called(name) {
+			return true
+		}
+	}
+	return model == ""
 }
 
 // Occupies is the memory that the model takes, in bytes, and how much of it is a GPU's.
