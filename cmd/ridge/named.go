@@ -48,6 +48,11 @@ func lookUp(name, backend string) (named, error) {
 	if exists(name) {
 		return named{name: name}, nil
 	}
+	return onHub(name, backend), nil
+}
+
+// onHub is what a name means that is neither a path nor an alias.
+func onHub(name, backend string) named {
 	n := named{name: name}
 	full := name
 	if m, ok := shelf.Find(name, 0, false); ok {
@@ -59,7 +64,7 @@ func lookUp(name, backend string) (named, error) {
 	if r, err := hub.ParseRef(full); err == nil {
 		n.ref = &r
 	}
-	return n, nil
+	return n
 }
 
 func exists(name string) bool {

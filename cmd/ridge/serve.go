@@ -42,7 +42,7 @@ func serveCommand() *cobra.Command {
 		Use:   "serve [MODEL ...]",
 		Short: "Serve models over HTTP with the OpenAI API",
 		Long: `Serve answers /v1/chat/completions, /v1/completions, /v1/messages (Anthropic's), /api/chat and /api/generate (Ollama's),
-/v1/responses, /v1/embeddings, /api/embed, /v1/rerank and /v1/score (of models that compare texts), /v1/files and /v1/batches (kept in --data-dir),
+/v1/responses, /v1/embeddings, /api/embed, /api/pull, /api/copy and /api/delete (with --manage-models), /v1/rerank and /v1/score (of models that compare texts), /v1/files and /v1/batches (kept in --data-dir),
 /v1/models, /v1/load_lora_adapter, /v1/unload_lora_adapter and /lora-adapters, /tokenize, /detokenize, /health, /version and /metrics (Prometheus); at / is a web page for chatting and
 watching the engine. Requests are batched continuously, and common prefixes of their prompts are computed once.
 
@@ -61,6 +61,7 @@ several models are: each answers what it is sure enough of and passes the rest o
   ridge serve --cascade small.gguf,large.gguf --cascade-threshold 0.8
   ridge serve qwen3:4b llama3.2:1b --pin qwen3:4b
   ridge serve --models-dir ./models --models-hub --keep-alive 10m
+  ridge serve --models-hub --manage-models
   ridge serve model.gguf --host 0.0.0.0 --port 8000 --api-key SECRET
   ridge serve model.gguf --listen 0.0.0.0:8000 --api-key-file keys.txt
   curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hello"}]}'`,

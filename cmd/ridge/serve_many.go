@@ -26,6 +26,7 @@ type manyFlags struct {
 	names  []string // named as arguments
 	dirs   []string
 	hub    bool
+	manage bool
 	pinned []string
 	keep   keepFlag
 	most   int
@@ -36,6 +37,7 @@ func (f *manyFlags) add(fl *pflag.FlagSet) {
 	f.keep = keepFlag(server.DefaultKeepAlive)
 	fl.StringArrayVar(&f.dirs, "models-dir", nil, "folder of models to serve: GGUF files and Hugging Face directories, loaded when requests name them; can be given several times")
 	fl.BoolVar(&f.hub, "models-hub", false, "serve the models that were downloaded from the hub (ridge list), too")
+	fl.BoolVar(&f.manage, "manage-models", false, "let clients download models from the hub, delete them and name them (/api/pull, /api/delete, /api/copy): of a server with keys those whose key is marked admin, else all; needs --models-hub")
 	fl.StringArrayVar(&f.pinned, "pin", nil, "one of several models that is loaded at the start and stays in memory; can be given several times")
 	fl.Var(&f.keep, "keep-alive", "how long one of several models stays in memory after its last request: seconds, or a time such as 10m; below 0: for ever. Requests may say otherwise (keep_alive)")
 	fl.IntVar(&f.most, "max-loaded-models", 0, "models that are in memory at once; 0: as many as there is room for")
@@ -65,7 +67,7 @@ func (k *keepFlag) Set(text string) error {
 
 // asked reports whether arguments and flags ask for a server of several models.
 func (f *manyFlags) asked(args []string) bool {
-	return len(args) > 1 || f.hub || len(f.dirs) > 0 || len(f.pinned) > 0 || f.most > 0 || f.memory > 0
+	return len(args) > 1 || f.hub || f.manage || len(f.dirs) > 0 || len(f.pinned) > 0 || f.most > 0 || f.memory > 0
 }
 
 // serves reports whether several models are served.
@@ -75,6 +77,8 @@ func (f *manyFlags) serves() bool { return f.asked(f.names) }
 func (f *serveFlags) checkMany() error {
 	o := &f.model.options
 	switch {
+	case f.many.manage && !f.many.hub:
+		return errors.New("--manage-models is about the models that were downloaded; give --models-hub too")
 	case len(f.many.names) == 0 && len(f.many.dirs) == 0 && !f.many.hub:
 		return errors.New("--pin, --max-loaded-models and --models-memory are of several models; name them, or give --models-dir or --models-hub")
 	case len(f.cascade.models) > 0:
@@ -119,6 +123,9 @@ func (f *serveFlags) runMany(cmd *cobra.Command, r *reloading, l net.Listener) e
 	m := server.ModelsOptions{Options: f.server, KeepAlive: time.Duration(f.many.keep), Most: f.many.most,
 		List: func() ([]server.ModelFile, error) { return f.many.list(named) },
 		Load: func(x server.ModelFile) (*ridge.Model, error) { return runtime.Load(x.Path, o) },
+	}
+	if f.many.manage {
+		m.Library = &library{backend: o.Backend, named: named}
 	}
 	if len(named) > 0 {
 		m.Default = named[0].Name
@@ -287,25 +294,37 @@ func downloaded() (all []server.ModelFile, err error) {
 	if err != nil {
 		return nil, err
 	}
-	alone := map[string]int{}
-	for _, e := range entries {
-		repo, _, _ := strings.Cut(e.Name, ":")
-		alone[repo]++
-	}
+	families := map[string]bool{} // that a model was found for
 	for _, e := range entries {
 		if e.Format == hub.Incomplete {
 			continue
 		}
 		x := server.ModelFile{Name: e.Name, Path: e.Path, Bytes: e.Bytes, Modified: e.Modified}
-		if repo, _, ok := strings.Cut(e.Name, ":"); ok && alone[repo] == 1 {
+		if repo, _, ok := strings.Cut(e.Name, ":"); ok && isUsual(h, repo, e.Path) {
 			x.Aliases = append(x.Aliases, repo)
-		}
-		for _, m := range shelf.All() {
-			if strings.EqualFold(m.Ref(), e.Name) {
-				x.Aliases = append(x.Aliases, m.Name())
-			}
 		}
 		all = append(all, x)
 	}
+	for _, m := range shelf.All() { // of a family the one that its name alone means comes first
+		i := slices.IndexFunc(all, func(x server.ModelFile) bool { return strings.EqualFold(m.Ref(), x.Name) })
+		if i < 0 {
+			continue
+		}
+		all[i].Aliases = append(all[i].Aliases, m.Name())
+		if !families[m.Family] {
+			families[m.Family] = true
+			all[i].Aliases = append(all[i].Aliases, m.Family)
+		}
+	}
 	return all, nil
+}
+
+// isUsual reports whether a path is that of the model that a repository's name alone means, of those that are here.
+func isUsual(h *hub.Hub, repo, path string) bool {
+	r, err := hub.ParseRef(repo)
+	if err != nil {
+		return false
+	}
+	usual, err := h.Find(r)
+	return err == nil && usual == path
 }
