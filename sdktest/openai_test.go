@@ -194,6 +194,41 @@ func TestOpenAIResponses(t *testing.T) {
 	}
 }
 
+// TestOpenAIKeptResponses: a response is read again, gone on from, and deleted.
+func TestOpenAIKeptResponses(t *testing.T) {
+	c, ctx := openAI(t), context.Background()
+	p := responses.ResponseNewParams{Model: model, Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(fox)}, MaxOutputTokens: openai.Int(8)}
+	first, err := c.Responses.New(ctx, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := c.Responses.Get(ctx, first.ID, responses.ResponseGetParams{}); err != nil || again.OutputText() != first.OutputText() || again.OutputText() == "" {
+		t.Errorf("%v %+v", err, again)
+	}
+	p.PreviousResponseID = openai.String(first.ID)
+	second, err := c.Responses.New(ctx, p)
+	if err != nil || second.PreviousResponseID != first.ID || second.Usage.InputTokens <= first.Usage.InputTokens {
+		t.Fatalf("%v %s", err, second.RawJSON())
+	}
+	var texts []string
+	items := c.Responses.InputItems.ListAutoPaging(ctx, second.ID, responses.InputItemListParams{Limit: openai.Int(2), Order: "asc"})
+	for items.Next() {
+		for _, part := range items.Current().AsMessage().Content {
+			texts = append(texts, part.Text)
+		}
+	}
+	if items.Err() != nil || len(texts) != 3 || texts[0] != fox || texts[1] != first.OutputText() || texts[2] != fox {
+		t.Errorf("%v %q", items.Err(), texts)
+	}
+	if err := c.Responses.Delete(ctx, first.ID); err != nil {
+		t.Error(err)
+	}
+	var e *openai.Error
+	if _, err := c.Responses.Get(ctx, first.ID, responses.ResponseGetParams{}); !errors.As(err, &e) || e.StatusCode != 404 {
+		t.Errorf("a deleted response: %v", err)
+	}
+}
+
 func TestOpenAIBatch(t *testing.T) {
 	c, ctx := openAI(t), context.Background()
 	var input bytes.Buffer

@@ -49,7 +49,7 @@ func (s *Server) addStages(stages []Stage, lane *background.Lane) {
 		}
 		x := stage{Stage: one, service: serving.New(one.Model, one.Name, lane), routes: map[string]http.HandlerFunc{}}
 		x.service.Called = func(name string) bool { return name == s.Name }
-		for _, routes := range []map[string]http.HandlerFunc{openai.New(x.service, s.Responder).Routes(), anthropic.New(x.service, s.Responder).Routes(), ollama.New(x.service, s.Responder).Routes()} {
+		for _, routes := range []map[string]http.HandlerFunc{openai.New(x.service, s.Responder, s.responses).Routes(), anthropic.New(x.service, s.Responder).Routes(), ollama.New(x.service, s.Responder).Routes()} {
 			for _, pattern := range answering {
 				if h := routes[pattern]; h != nil {
 					x.routes[pattern] = h
@@ -76,6 +76,7 @@ func (s *Server) cascaded(pattern string, last http.HandlerFunc) http.HandlerFun
 			again := api.Again(r, body.again(), time.Since(began))
 			x.routes[pattern](held, again.WithContext(serving.WithConfidence(r.Context(), c)))
 			if r.Context().Err() != nil {
+				held.drop()
 				return
 			}
 			sure := c.Value()
@@ -84,6 +85,7 @@ func (s *Server) cascaded(pattern string, last http.HandlerFunc) http.HandlerFun
 				held.release(x.Name, tried)
 				return
 			}
+			held.drop()
 			switch {
 			case held.ok() && sure < 0:
 				tried = append(tried, x.Name+" failed")
@@ -128,6 +130,17 @@ type heldAnswer struct {
 	header              http.Header
 	status              int
 	body                bytes.Buffer
+	dropped             []func() // called if the answer is not the client's
+}
+
+// OnDrop has f called if the answer is not the client's.
+func (h *heldAnswer) OnDrop(f func()) { h.dropped = append(h.dropped, f) }
+
+// drop forgets the answer.
+func (h *heldAnswer) drop() {
+	for _, f := range h.dropped {
+		f()
+	}
 }
 
 // Header implements http.ResponseWriter.

@@ -11,10 +11,11 @@ import (
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/internal/testkit/leaks"
 	"github.com/ridge-llm/ridge/server"
+	"github.com/ridge-llm/ridge/server/store"
 )
 
 // startCascade is a server of the built-in model with the same model before it.
-func startCascade(t *testing.T, s server.Stage) *httptest.Server {
+func startCascade(t *testing.T, s server.Stage, st *store.Store) *httptest.Server {
 	t.Helper()
 	leaks.Check(t)
 	r, err := ridge.NewRuntime(ridge.RuntimeOptions{Threads: 1})
@@ -28,7 +29,7 @@ func startCascade(t *testing.T, s server.Stage) *httptest.Server {
 		}
 	}
 	s.Model = models[0]
-	x := server.New(models[1], server.Options{Name: "large", Cascade: []server.Stage{s}})
+	x := server.New(models[1], server.Options{Name: "large", Cascade: []server.Stage{s}, Store: st})
 	h := httptest.NewServer(x)
 	t.Cleanup(func() {
 		h.Close()
@@ -46,7 +47,7 @@ func startCascade(t *testing.T, s server.Stage) *httptest.Server {
 // answer is what the model alone says, with log-probabilities where they were asked for and nowhere else.
 func TestCascade(t *testing.T) {
 	for _, threshold := range []float64{0, 1} {
-		h := startCascade(t, server.Stage{Name: "small", Threshold: threshold})
+		h := startCascade(t, server.Stage{Name: "small", Threshold: threshold}, nil)
 		who := map[float64]string{0: "small", 1: "large"}[threshold]
 		for path, body := range map[string]string{
 			"/v1/completions":      `{"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}`,
@@ -89,7 +90,7 @@ func TestCascade(t *testing.T) {
 
 // TestCascadeConsistency: answers beside one say how sure a model is of it, and are not part of the client's.
 func TestCascadeConsistency(t *testing.T) {
-	h := startCascade(t, server.Stage{Name: "small", Threshold: 0, Samples: 3})
+	h := startCascade(t, server.Stage{Name: "small", Threshold: 0, Samples: 3}, nil)
 	r, text := answered(t, h, "/v1/completions", `{"prompt": "Once upon a time", "max_tokens": 8, "n": 2, "temperature": 0.5, "seed": 1}`)
 	var a struct {
 		Choices []json.RawMessage
@@ -139,7 +140,7 @@ func TestCascadePassesRefusals(t *testing.T) {
 
 // TestCascadeFails: an answer of the first model that ends with an error in the middle of a stream is not the client's, however sure the model was until then.
 func TestCascadeFails(t *testing.T) {
-	h := startCascade(t, server.Stage{Name: "small", Threshold: 0})
+	h := startCascade(t, server.Stage{Name: "small", Threshold: 0}, nil)
 	r, err := http.NewRequest("POST", h.URL+"/v1/completions", strings.NewReader(`{"prompt": "Once", "max_tokens": 2000, "ignore_eos": true, "stream": true}`))
 	if err != nil {
 		t.Fatal(err)

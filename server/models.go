@@ -74,7 +74,7 @@ func NewModels(o ModelsOptions) (*Models, error) {
 		open: func(m *ridge.Model, f ModelFile) *Server {
 			one := one
 			one.Name = f.Name
-			x := New(m, one)
+			x := newServer(m, one, o.Store)
 			x.Called = func(name string) bool { return s.calls(f.Name, name) }
 			return x
 		}}
@@ -103,7 +103,7 @@ func NewModels(o ModelsOptions) (*Models, error) {
 func (s *Models) route() {
 	none := &serving.Service{}
 	for _, routes := range []map[string]http.HandlerFunc{
-		openai.New(none, s.Responder).Routes(), vllm.New(none, s.Responder).Routes(), anthropic.New(none, s.Responder).Routes(), ollama.New(none, s.Responder).Routes(),
+		openai.New(none, s.Responder, nil).Routes(), vllm.New(none, s.Responder).Routes(), anthropic.New(none, s.Responder).Routes(), ollama.New(none, s.Responder).Routes(),
 		llamacpp.New(none, s.Responder).Routes(),
 	} {
 		for pattern := range routes {
@@ -112,11 +112,12 @@ func (s *Models) route() {
 			}
 		}
 	}
-	for pattern, handler := range (&ollama.Librarian{Responder: s.Responder, Open: s.openLibrary}).Routes() {
-		s.handle(pattern, handler)
-	}
-	for pattern, handler := range s.batches.Routes() {
-		s.mux.HandleFunc(pattern, handler)
+	for _, routes := range []map[string]http.HandlerFunc{
+		(&ollama.Librarian{Responder: s.Responder, Open: s.openLibrary}).Routes(), s.batches.Routes(), openai.NewKept(s.Responder, s.o.Store).Routes(),
+	} {
+		for pattern, handler := range routes {
+			s.handle(pattern, handler)
+		}
 	}
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET /v1/models":           s.Handle(s.listModels),

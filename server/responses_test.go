@@ -116,8 +116,9 @@ func TestResponsesInput(t *testing.T) {
 	for body, want := range map[string]string{
 		`{}`:                            "input is missing",
 		`{"input": 7}`:                  "input should be",
-		`{"input": "x", "store": true}`: "store is not supported: nothing is kept",
-		`{"input": "x", "previous_response_id": "resp_1"}`:                      "previous_response_id is not supported",
+		`{"input": "x", "store": true}`: "store is true and nothing is kept",
+		`{"input": "x", "previous_response_id": "resp_1"}`:                      "previous_response_id is \"resp_1\" and nothing is kept",
+		`{"input": "x", "conversation": "conv_1"}`:                              "conversation is not supported",
 		`{"input": "x", "background": true}`:                                    "background is not supported",
 		`{"input": "x", "max_output_tokens": 0}`:                                "max_output_tokens is 0",
 		`{"input": "x", "include": ["reasoning.encrypted_content"]}`:            "include has",

@@ -20,7 +20,8 @@ import (
 // route registers every endpoint: those of the APIs, and the server's own.
 func (s *Server) route() {
 	for _, routes := range []map[string]http.HandlerFunc{
-		openai.New(s.Service, s.Responder).Routes(),
+		openai.New(s.Service, s.Responder, s.responses).Routes(),
+		openai.NewKept(s.Responder, s.responses).Routes(),
 		vllm.New(s.Service, s.Responder).Routes(),
 		anthropic.New(s.Service, s.Responder).Routes(),
 		ollama.New(s.Service, s.Responder).Routes(),

@@ -36,24 +36,28 @@ type Options struct {
 	Log         *slog.Logger  // nil: nothing is logged
 	Drain       time.Duration // that requests under way have to end when the server is to stop; 0: 30 s
 	Cascade     []Stage       // models that are asked before the server's own, and whose answers are the client's where they are sure enough
-	Store       *store.Store  // of files and batches, the caller's to close after the server; nil: there are none
+	Store       *store.Store  // of files, batches and responses, the caller's to close after the server; nil: there are none
 }
 
 // Server answers HTTP requests with one model.
 type Server struct {
 	*serving.Service
 	*entrance
-	batches *batch.API
-	stages  []stage
+	batches   *batch.API
+	responses *store.Store // nil: none are kept
+	stages    []stage
 }
 
 // New makes the server of a model, which stays the caller's to close.
-func New(m *ridge.Model, o Options) *Server {
+func New(m *ridge.Model, o Options) *Server { return newServer(m, o, o.Store) }
+
+// newServer is New with another store of responses: that of a server of several models, to which files and batches belong.
+func newServer(m *ridge.Model, o Options, responses *store.Store) *Server {
 	if o.Name == "" {
 		o.Name = m.Name()
 	}
 	e := newEntrance(o)
-	s := &Server{Service: serving.New(m, o.Name, e.Lane), entrance: e}
+	s := &Server{Service: serving.New(m, o.Name, e.Lane), entrance: e, responses: responses}
 	s.addStages(o.Cascade, e.Lane)
 	s.batches = batch.New(s.Service, s.Responder, o.Store, s.keys, http.HandlerFunc(s.line))
 	s.route()

@@ -37,7 +37,7 @@ type serveFlags struct {
 }
 
 func serveCommand() *cobra.Command {
-	f := serveFlags{quota: store.Quota{Bytes: 16 << 30, Kept: 10000}}
+	f := serveFlags{quota: store.Quota{Bytes: 16 << 30, Responses: 256 << 20, Kept: 10000}}
 	cmd := &cobra.Command{
 		Use:   "serve [MODEL ...]",
 		Short: "Serve models over HTTP with the OpenAI API",
@@ -101,10 +101,11 @@ several models are: each answers what it is sure enough of and passes the rest o
 	fl.BoolVar(&f.model.options.RefuseSystem, "refuse-system", false, "refuse system messages where the chat template has no system role; default: they become part of the user's first message")
 	fl.StringArrayVar(&f.server.Hosts, "allow-host", nil, "name under which the server may be called without a key, beside localhost; can be given several times")
 	fl.Var((*bytesFlag)(&f.quota.Bytes), "file-quota", "size of the files that each key, or all clients of a server without keys, may store")
+	fl.Var((*bytesFlag)(&f.quota.Responses), "response-quota", "size of the responses (/v1/responses) that are kept of each key, or all clients of a server without keys; of more, the oldest are forgotten")
 	fl.IntVar(&f.quota.Batches, "batch-quota", 100, "batches that each key, or all clients of a server without keys, may have waiting or under way; 0: any number")
 	fl.StringArrayVar(&f.server.Origins, "cors", nil, "origin of web pages that may call from a browser, or *; can be given several times")
 	fl.StringVar(&f.model.options.Pooling, "pooling", "", "what /v1/embeddings makes a vector of: last (token), mean or cls (the first token); default: what the model's files say, or else last, of an encoder mean")
-	fl.StringVar(&f.dataDir, "data-dir", "", "folder for /v1/files and /v1/batches, or off; default: ridge/server in the user's cache folder, if it can be used")
+	fl.StringVar(&f.dataDir, "data-dir", "", "folder for /v1/files, /v1/batches and the responses of /v1/responses, or off; default: ridge/server in the user's cache folder, if it can be used")
 	fl.StringVar(&f.kvEvents, "kv-events-config", "", `publish what is cached, as vLLM does: JSON such as {"publisher": "zmq", "endpoint": "tcp://*:5557", "replay_endpoint": "tcp://*:5558", "topic": "kv@10.0.0.1:8000@model"}; the events contain prompts, for all who can connect`)
 	fl.StringVar(&f.record, "record", "", "write all requests and scheduling decisions to this file, for ridge replay; the file contains the prompts, but with --api-key-file and not --share-between-keys other tokens in their places")
 	fl.StringVar(&f.of, "record-of", "", "name of the key whose prompts and answers --record contains; of all other keys' requests it has what a replay needs, and none of their tokens")
@@ -205,7 +206,7 @@ func (f *serveFlags) openStore() (*store.Store, error) {
 		dir := filepath.Join(cache, "ridge", "server")
 		s, err := store.Open(dir)
 		if err != nil {
-			f.server.Log.Warn("there are no /v1/files and /v1/batches; choose a folder for them with --data-dir", "error", err)
+			f.server.Log.Warn("there are no /v1/files and /v1/batches, and no responses are kept; choose a folder for them with --data-dir", "error", err)
 			return nil, nil
 		}
 		return s, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/server/access"
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/store"
+	"github.com/ridge-llm/ridge/server/stored"
 )
 
 // API is the endpoints of files and batches, and the work on batches.
@@ -30,12 +31,6 @@ type Load interface {
 // New makes the endpoints. handler answers the lines of batches, for the clients that keys knows as their owners.
 func New(l Load, r *api.Responder, st *store.Store, keys *access.Ring, handler http.Handler) *API {
 	return &API{load: l, Responder: r, store: st, keys: keys, handler: handler}
-}
-
-// view is the store as a request's client sees it.
-func (s *API) view(r *http.Request) store.View {
-	c := access.From(r.Context())
-	return s.store.View(c.Tenant, c.All)
 }
 
 // Start begins the work on batches, those in the store first. handler must be able to answer.
@@ -67,15 +62,8 @@ func (s *API) Close() {
 	}
 }
 
-// withStore is handle for an endpoint that needs the store; without one it answers how to get one.
 func (s *API) withStore(e api.Endpoint) http.HandlerFunc {
-	return s.Handle(func(w http.ResponseWriter, r *http.Request) (any, error) {
-		if s.store == nil {
-			return nil, &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "no_data_dir", Message: "this server stores no files; start it with --data-dir DIR"}
-		}
-		body, err := e(w, r)
-		return body, storeError(err)
-	})
+	return stored.Handle(s.Responder, s.store, e)
 }
 
 // request is the body of POST /v1/batches.
@@ -102,7 +90,7 @@ func (s *API) createBatch(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
-	st := s.view(r)
+	st := stored.View(s.store, r)
 	f, err := st.File(q.Input)
 	window, werr := time.ParseDuration(q.Window)
 	switch {
@@ -145,17 +133,17 @@ func checkMetadata(m map[string]string) error {
 
 // listBatches is GET /v1/batches.
 func (s *API) listBatches(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return listPage(r.URL.Query(), 100, s.view(r).Batches(), func(b store.Batch) string { return b.ID })
+	return stored.Page(r.URL.Query(), 100, 100, stored.View(s.store, r).Batches(), func(b store.Batch) string { return b.ID })
 }
 
 // batch is GET /v1/batches/ID.
 func (s *API) batch(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.view(r).Batch(r.PathValue("id"))
+	return stored.View(s.store, r).Batch(r.PathValue("id"))
 }
 
 // cancelBatch is POST /v1/batches/ID/cancel. Lines in progress are cancelled; finished ones stay.
 func (s *API) cancelBatch(_ http.ResponseWriter, r *http.Request) (any, error) {
-	b, err := s.view(r).Batch(r.PathValue("id"))
+	b, err := stored.View(s.store, r).Batch(r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}

@@ -6,14 +6,13 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/store"
+	"github.com/ridge-llm/ridge/server/stored"
 )
 
 // maxFile is the most bytes of an uploaded file, OpenAI's limit.
@@ -21,23 +20,6 @@ const maxFile = 512 << 20
 
 // maxName is the most bytes of a file's name.
 const maxName = 1 << 10
-
-// storeError gives an error of the store the API's shape.
-func storeError(err error) error {
-	var large *store.TooLargeError
-	var quota *store.QuotaError
-	switch {
-	case errors.As(err, &quota):
-		return &api.Error{Status: http.StatusTooManyRequests, Kind: "rate_limit_error", Code: "quota_exceeded", Message: quota.Reason}
-	case errors.Is(err, store.ErrNotFound):
-		return &api.Error{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: "not_found", Message: strings.TrimPrefix(err.Error(), "store: not found: ")}
-	case errors.As(err, &large):
-		return &api.Error{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Param: "file", Message: strings.TrimPrefix(err.Error(), "store: ")}
-	case store.IsFull(err):
-		return &api.Error{Status: http.StatusInsufficientStorage, Kind: "server_error", Code: "disk_full", Message: "the server's disk is full and nothing was stored: " + strings.TrimPrefix(err.Error(), "store: ")}
-	}
-	return err
-}
 
 // upload is POST /v1/files: multipart/form-data with purpose and file.
 func (s *API) upload(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -56,7 +38,7 @@ func (s *API) upload(w http.ResponseWriter, r *http.Request) (any, error) {
 		if err != nil {
 			return nil, api.Invalid("", "the form did not arrive completely: %v", err)
 		}
-		if err := u.take(s.view(r), part); err != nil {
+		if err := u.take(stored.View(s.store, r), part); err != nil {
 			return nil, err
 		}
 	}
@@ -152,50 +134,21 @@ func (p *deadlineReader) Read(b []byte) (int, error) {
 // files is GET /v1/files.
 func (s *API) files(_ http.ResponseWriter, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	list := s.view(r).Files()
+	list := stored.View(s.store, r).Files()
 	if purpose := q.Get("purpose"); purpose != "" {
 		list = slices.DeleteFunc(list, func(f store.File) bool { return f.Purpose != purpose })
 	}
-	return listPage(q, 10000, list, func(f store.File) string { return f.ID })
-}
-
-// listPage is the part of a list, newest first, that the query asks for: limit, after and order.
-func listPage[T any](q url.Values, most int, list []T, id func(T) string) (any, error) {
-	limit := most
-	if text := q.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > most {
-			return nil, api.Invalid("limit", "limit is %q; 1 to %d is possible", text, most)
-		}
-		limit = n
-	}
-	switch order := q.Get("order"); order {
-	case "", "desc":
-	case "asc":
-		slices.Reverse(list)
-	default:
-		return nil, api.Invalid("order", "order is %q; asc and desc are possible", order)
-	}
-	if after := q.Get("after"); after != "" {
-		list = list[slices.IndexFunc(list, func(x T) bool { return id(x) == after })+1:]
-	}
-	more := len(list) > limit
-	list = append([]T{}, list[:min(limit, len(list))]...)
-	body := map[string]any{"object": "list", "data": list, "has_more": more, "first_id": nil, "last_id": nil}
-	if len(list) > 0 {
-		body["first_id"], body["last_id"] = id(list[0]), id(list[len(list)-1])
-	}
-	return body, nil
+	return stored.Page(q, 10000, 10000, list, func(f store.File) string { return f.ID })
 }
 
 // file is GET /v1/files/ID.
 func (s *API) file(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.view(r).File(r.PathValue("id"))
+	return stored.View(s.store, r).File(r.PathValue("id"))
 }
 
 // fileContent is GET /v1/files/ID/content.
 func (s *API) fileContent(w http.ResponseWriter, r *http.Request) (any, error) {
-	f, err := s.view(r).Open(r.PathValue("id"))
+	f, err := stored.View(s.store, r).Open(r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +172,7 @@ func (s *deadlineWriter) Write(b []byte) (int, error) {
 
 // deleteFile is DELETE /v1/files/ID. A batch that is not over needs its input.
 func (s *API) deleteFile(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id, st := r.PathValue("id"), s.view(r)
+	id, st := r.PathValue("id"), stored.View(s.store, r)
 	if _, err := st.File(id); err != nil {
 		return nil, err
 	}

@@ -8,17 +8,19 @@ import (
 
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/serving"
+	"github.com/ridge-llm/ridge/server/store"
 )
 
-// API is the endpoints of OpenAI's API but for files and batches.
+// API is the endpoints of OpenAI's API that a model answers; those of kept responses are Kept.
 type API struct {
 	*serving.Service
 	*api.Responder
+	kept *store.Store // of responses; nil: none are kept
 }
 
-// New makes the endpoints for a model.
-func New(s *serving.Service, r *api.Responder) *API {
-	return &API{s, r}
+// New makes the endpoints for a model, whose responses are kept in a store; nil: none are.
+func New(s *serving.Service, r *api.Responder, kept *store.Store) *API {
+	return &API{s, r, kept}
 }
 
 // Error is an error in OpenAI's shape. Of a request that does not fit into the context it says so in OpenAI's words, by which clients

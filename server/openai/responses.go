@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
-// responsesRequest is the body of POST /v1/responses. It is stateless: every request has the
-// whole conversation. It is converted to a chat request.
+// responsesRequest is the body of POST /v1/responses. It has the whole conversation, or names the response that it goes on
+// from. It is converted to a chat request.
 type responsesRequest struct {
 	Model        string             `json:"model"`
 	Input        json.RawMessage    `json:"input"` // a string or items
@@ -28,10 +29,14 @@ type responsesRequest struct {
 	Metadata     map[string]string  `json:"metadata"` // the client's labels, sent back
 	Reasoning    responsesReasoning `json:"reasoning"`
 	Truncation   string             `json:"truncation"`
+	Store        *bool              `json:"store"`
+	Previous     string             `json:"previous_response_id"`
 	Text         struct {
 		Format    json.RawMessage `json:"format"`
 		Verbosity string          `json:"verbosity"`
 	} `json:"text"`
+
+	history []json.RawMessage // items of the conversation before the input, which have been kept
 }
 
 type responsesReasoning struct {
@@ -42,15 +47,13 @@ type responsesReasoning struct {
 // logprobsOfText is the one thing that include can ask for.
 const logprobsOfText = "message.output_text.logprobs"
 
-// responsesRefusals are the unsupported fields. Most would need state between requests.
+// responsesRefusals are the unsupported fields.
 var responsesRefusals = map[string]api.Refusal{
-	"store":                {Harmless: "false", Why: "nothing is kept between requests; set it to false and send the whole conversation as input"},
-	"previous_response_id": {Harmless: `""`, Why: "nothing is kept between requests; send the whole conversation as input"},
-	"conversation":         {Harmless: "", Why: "nothing is kept between requests; send the whole conversation as input"},
-	"background":           {Harmless: "false", Why: "an answer ends with its request; use /v1/batches for work without a client"},
-	"prompt":               {Harmless: "", Why: "no prompts are kept here; send instructions and input"},
-	"max_tool_calls":       {Harmless: "", Why: "the client calls the tools, and can stop"},
-	"context_management":   {Harmless: "[]", Why: "set truncation to auto, or shorten the conversation"},
+	"conversation":       {Harmless: "", Why: "no conversations are kept, only responses; go on from one with previous_response_id, or send the whole conversation as input"},
+	"background":         {Harmless: "false", Why: "an answer ends with its request; use /v1/batches for work without a client"},
+	"prompt":             {Harmless: "", Why: "no prompts are kept here; send instructions and input"},
+	"max_tool_calls":     {Harmless: "", Why: "the client calls the tools, and can stop"},
+	"context_management": {Harmless: "[]", Why: "set truncation to auto, or shorten the conversation"},
 }
 
 // Refuses lists the fields that are not supported.
@@ -149,12 +152,16 @@ func (s *API) responses(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.Run(r.Context(), all, a.add); err != nil {
 		return nil, err
 	}
-	return a.response(a.status()), nil
+	return a.final(w), nil
 }
 
 func (s *API) newResponsesAnswer(w http.ResponseWriter, r *http.Request) (*responsesAnswer, []serving.Job, error) {
 	var q responsesRequest
 	if err := s.ReadBody(w, r, &q); err != nil {
+		return nil, nil, err
+	}
+	k, err := s.keeping(r, &q)
+	if err != nil {
 		return nil, nil, err
 	}
 	c, err := q.chat()
@@ -169,7 +176,11 @@ func (s *API) newResponsesAnswer(w http.ResponseWriter, r *http.Request) (*respo
 		return nil, nil, err
 	}
 	serving.Announce(w, all)
-	a := &responsesAnswer{ChatAnswer: NewChatAnswer(s.Service, c, w.Header().Get("X-Request-Id"), o, all), asked: &q, responder: s.Responder}
+	id := w.Header().Get("X-Request-Id")
+	if k != nil {
+		id = strings.TrimPrefix(k.id, responsePrefix)
+	}
+	a := &responsesAnswer{ChatAnswer: NewChatAnswer(s.Service, c, id, o, all), asked: &q, responder: s.Responder, keeper: k}
 	if q.Stream {
 		a.out = api.NewStream(w)
 	}

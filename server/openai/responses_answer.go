@@ -21,6 +21,7 @@ type responsesAnswer struct {
 	responder *api.Responder
 	asked     *responsesRequest
 	out       *api.Stream // nil: the answer is sent in one piece
+	keeper    *keeper     // nil: the answer is not kept
 	sequence  int         // of the next event
 	items     []*outputItem
 	open      bool // the last item can still grow
@@ -35,9 +36,12 @@ type outputItem struct {
 	logprobs []tokenLogprob  // of a message's tokens, if they are wanted
 }
 
+// responsePrefix begins the ids of responses.
+const responsePrefix = "resp_"
+
 // responseID is the answer's id, in the API's form.
 func (a *responsesAnswer) responseID() string {
-	return "resp_" + strings.TrimPrefix(a.Id, "chatcmpl-")
+	return responsePrefix + strings.TrimPrefix(a.Id, "chatcmpl-")
 }
 
 // status is completed, or incomplete when there was room for no more.
@@ -77,7 +81,7 @@ func (a *responsesAnswer) response(status string) map[string]any {
 		"instructions": api.OrNull(q.Instructions), "max_output_tokens": q.MaxTokens, "temperature": q.Temperature, "top_p": q.TopP, "top_logprobs": q.TopLogprobs,
 		"tools": append([]any{}, anys(q.Tools)...), "tool_choice": toolChoice(q), "parallel_tool_calls": q.Parallel == nil || *q.Parallel,
 		"text": map[string]any{"format": format}, "reasoning": map[string]any{"effort": q.Reasoning.Effort, "summary": q.Reasoning.Summary},
-		"metadata": metadata, "store": false, "previous_response_id": nil, "background": false, "truncation": cmp.Or(q.Truncation, "disabled"),
+		"metadata": metadata, "store": a.keeper != nil, "previous_response_id": api.OrNull(q.Previous), "background": false, "truncation": cmp.Or(q.Truncation, "disabled"),
 	}
 }
 
@@ -284,7 +288,7 @@ func (a *responsesAnswer) stream(ctx context.Context, all []serving.Job) error {
 	if err != nil {
 		return err
 	}
-	return a.send("response."+a.status(), map[string]any{"response": a.response(a.status())})
+	return a.send("response."+a.status(), map[string]any{"response": a.final(a.out.W)})
 }
 
 // fail ends the stream with an error: as an answer of its own if nothing has been sent.

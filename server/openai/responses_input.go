@@ -19,19 +19,34 @@ type inputItem struct {
 	Output    json.RawMessage `json:"output"` // a string or parts
 }
 
+// items are those of the conversation: what was kept of it, and the input.
+func (q *responsesRequest) items() (items []inputItem, err error) {
+	for _, raw := range q.history {
+		var x inputItem
+		if err := json.Unmarshal(raw, &x); err != nil {
+			return nil, fmt.Errorf("the response %s was not kept whole: %w", q.Previous, err)
+		}
+		items = append(items, x)
+	}
+	var text string
+	var own []inputItem
+	switch {
+	case !api.Present(q.Input):
+		return nil, api.Invalid("input", "input is missing")
+	case json.Unmarshal(q.Input, &text) == nil:
+		own = []inputItem{{Role: "user", Content: api.Quoted(text)}}
+	case json.Unmarshal(q.Input, &own) != nil:
+		return nil, api.Invalid("input", "input should be a string or an array of items")
+	}
+	return append(items, own...), nil
+}
+
 // messages reads the input. Calls and reasoning are items of their own here and parts of the assistant's message in a
 // chat, so those in a row become one message.
 func (q *responsesRequest) messages(c *ChatRequest) error {
-	var text string
-	var items []inputItem
-	switch {
-	case !api.Present(q.Input):
-		return api.Invalid("input", "input is missing")
-	case json.Unmarshal(q.Input, &text) == nil:
-		c.Messages = append(c.Messages, ChatMessage{Role: "user", Content: api.Quoted(text)})
-		return nil
-	case json.Unmarshal(q.Input, &items) != nil:
-		return api.Invalid("input", "input should be a string or an array of items")
+	items, err := q.items()
+	if err != nil {
+		return err
 	}
 	var open *ChatMessage // the assistant's, that the next items still belong to
 	assistant := func() *ChatMessage {
@@ -43,7 +58,10 @@ func (q *responsesRequest) messages(c *ChatRequest) error {
 	}
 	for i := range items {
 		x := &items[i]
-		field := fmt.Sprintf("input[%d]", i)
+		field := fmt.Sprintf("input[%d]", i-len(q.history))
+		if i < len(q.history) {
+			field = fmt.Sprintf("previous_response_id[%d]", i)
+		}
 		switch {
 		case x.Type == "reasoning":
 			text, err := inputText(field+".content", x.Content)

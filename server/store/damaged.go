@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Damaged is a file or a batch whose description Open could not read. It is not part of the store any more.
+// Damaged is a file, a batch or a response whose description Open could not read. It is not part of the store any more.
 type Damaged struct {
 	Path string // of its description, where it lies now
 	Err  error  // what is wrong with it
@@ -30,26 +30,42 @@ func readDescription[T described](disk Disk, path, id string, kind fs.FileMode) 
 	if !kind.IsRegular() { // reading a FIFO would wait without end
 		return v, fmt.Errorf("it is not a regular file (%v)", kind)
 	}
-	data, err := readFile(disk, path)
-	if err != nil {
-		return v, err
-	}
-	if err := json.Unmarshal(data, &v); err != nil {
-		return v, err
-	}
-	if v.identity() != id {
-		return v, fmt.Errorf("it describes %q", v.identity())
-	}
-	return v, nil
-}
-
-func readFile(disk Disk, path string) ([]byte, error) {
 	f, err := disk.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
-		return nil, err
+		return v, err
 	}
-	data, err := io.ReadAll(f)
-	return data, errors.Join(err, f.Close())
+	defer f.Close()
+	d := json.NewDecoder(f)
+	if err := d.Decode(&v); err != nil {
+		return v, err
+	}
+	if r, ok := any(v).(Response); ok {
+		return v, errors.Join(r.checkSize(f), identityError(v, id))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return v, errors.New("it goes on behind its end")
+	}
+	return v, identityError(v, id)
+}
+
+func identityError(v described, id string) error {
+	if v.identity() != id {
+		return fmt.Errorf("it describes %q", v.identity())
+	}
+	return nil
+}
+
+// checkSize refuses a file of another size than that of the description, the end of its line and the content.
+func (r Response) checkSize(f DiskFile) error {
+	head, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	end, err := f.Seek(0, io.SeekEnd)
+	if want := int64(len(head)) + 1 + r.Bytes; err == nil && end != want {
+		err = fmt.Errorf("it has %d bytes and should have %d", end, want)
+	}
+	return err
 }
 
 // setAside moves what belongs to an id out of a folder of the store: its description, and its content or its journals.

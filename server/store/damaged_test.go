@@ -73,3 +73,28 @@ func TestDamagedDescriptions(t *testing.T) {
 		t.Errorf("a folder in place of a description: %v", s.Damaged())
 	}
 }
+
+// TestDamagedResponse: a response whose content was cut off, or that describes another, is set aside.
+func TestDamagedResponse(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	id := NewResponseID()
+	if err := s.PutResponse("a", id, []byte(`{"response": {}}`)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "responses", id+".json")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", string(whole[:len(whole)-1]), string(whole) + "x", strings.Replace(string(whole), id, "resp_another", 1), string(whole)} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s = reopen(t, s)
+		content, err := s.ResponseContent(id)
+		if ok := err == nil && string(content) == `{"response": {}}`; ok != (text == string(whole)) || len(s.Damaged()) == 0 != ok {
+			t.Errorf("%q: %q, %v, set aside %v", text, content, err, s.Damaged())
+		}
+	}
+}

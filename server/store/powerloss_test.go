@@ -41,6 +41,8 @@ func TestPowerLoss(t *testing.T) {
 type promises struct {
 	kept, deleted string // ids of files
 	batch         string
+	response      string   // id of one that is kept
+	forgotten     string   // and of one that was deleted
 	lines         []string // custom ids of finished lines
 	output        string   // id of the file that they have become
 }
@@ -73,6 +75,9 @@ func (p *promises) work(d *memdisk.Disk) error {
 		return err
 	}
 	p.deleted = gone
+	if err := p.keepResponses(s); err != nil {
+		return err
+	}
 	b, err := s.NewBatch(store.Batch{Input: p.kept, Status: store.InProgress})
 	if err != nil {
 		return err
@@ -95,6 +100,36 @@ func (p *promises) work(d *memdisk.Disk) error {
 		p.output = output
 	}
 	return err
+}
+
+const answered = `{"response": {}}`
+
+// keepResponses keeps two responses and deletes one.
+func (p *promises) keepResponses(s *store.Store) error {
+	id, gone := store.NewResponseID(), store.NewResponseID()
+	if err := s.PutResponse("", id, []byte(answered)); err != nil {
+		return err
+	}
+	p.response = id
+	if err := s.PutResponse("", gone, []byte(answered)); err != nil {
+		return err
+	}
+	if err := s.DeleteResponse(gone); err != nil {
+		return err
+	}
+	p.forgotten = gone
+	return nil
+}
+
+// checkResponses returns what is broken of the promises about responses.
+func (p *promises) checkResponses(s *store.Store) error {
+	if text, err := s.ResponseContent(p.response); p.response != "" && (err != nil || string(text) != answered) {
+		return fmt.Errorf("the response is %q, %v", text, err)
+	}
+	if _, err := s.Response(p.forgotten); p.forgotten != "" && err == nil {
+		return errors.New("a response that was deleted is there again")
+	}
+	return nil
 }
 
 // check returns what is broken of the promises.
@@ -126,8 +161,8 @@ func (p *promises) check(d *memdisk.Disk) error {
 	if _, err := s.File(p.deleted); p.deleted != "" && err == nil {
 		return errors.New("a file that was deleted is there again")
 	}
-	if p.batch == "" {
-		return nil
+	if err := p.checkResponses(s); err != nil || p.batch == "" {
+		return err
 	}
 	j, err := s.Journal(p.batch)
 	if err != nil {

@@ -11,9 +11,10 @@ import (
 
 // Quota bounds what an owner may store. 0: no bound.
 type Quota struct {
-	Bytes   int64 // of files; the output of batches counts, but is never refused
-	Batches int   // that are not over
-	Kept    int   // batches that are over; of more, the oldest are forgotten, their files are not
+	Bytes     int64 // of files; the output of batches counts, but is never refused
+	Batches   int   // that are not over
+	Responses int64 // bytes of kept responses; of more, the oldest are forgotten
+	Kept      int   // batches that are over; of more, the oldest are forgotten, their files are not
 }
 
 // QuotaError refuses what goes beyond a quota.

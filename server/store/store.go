@@ -1,10 +1,11 @@
-// Package store keeps files and batch jobs in a directory, so that they outlive the process, whatever ends it.
+// Package store keeps files, batch jobs and responses in a directory, so that they outlive the process, whatever ends it.
 //
 //	DIR/lock                  held by the process that uses the directory
 //	DIR/files/ID.json, ID     what is known of a file, and its content
 //	DIR/batches/ID.json       what is known of a batch
 //	DIR/batches/ID.output     its journal: a line for every request answered, in the order in which they were
 //	DIR/batches/ID.error      and for every one refused
+//	DIR/responses/ID.json     what is known of a response of the Responses API, and behind it its content
 //	DIR/damaged/FOLDER/…      what of these could not be read, moved there by Open
 //
 // Whatever is written whole (content, descriptions) goes to a file of another name first, is synced, and then renamed:
@@ -26,7 +27,7 @@ import (
 	"time"
 )
 
-// Store is a directory of files and batches. Any number of goroutines may use it.
+// Store is a directory of files, batches and responses. Any number of goroutines may use it.
 type Store struct {
 	disk Disk
 	dir  string
@@ -37,6 +38,7 @@ type Store struct {
 	mu        sync.Mutex
 	files     map[string]File
 	batches   map[string]Batch
+	responses map[string]Response
 	making    map[string]int // by owner: batches that are being described for the first time
 	quota     Quota
 	uploading map[string]int64 // bytes by owner
@@ -52,8 +54,8 @@ func Open(dir string) (*Store, error) { return OpenOn(osDisk{}, dir) }
 
 // OpenOn is Open on a Disk.
 func OpenOn(disk Disk, dir string) (*Store, error) {
-	s := &Store{disk: disk, dir: dir, files: map[string]File{}, batches: map[string]Batch{}, making: map[string]int{}, uploading: map[string]int64{}}
-	for _, sub := range []string{"files", "batches"} {
+	s := &Store{disk: disk, dir: dir, files: map[string]File{}, batches: map[string]Batch{}, responses: map[string]Response{}, making: map[string]int{}, uploading: map[string]int64{}}
+	for _, sub := range []string{"files", "batches", "responses"} {
 		if err := disk.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}
@@ -62,7 +64,7 @@ func OpenOn(disk Disk, dir string) (*Store, error) {
 	if s.lock, err = disk.Lock(filepath.Join(dir, "lock")); err != nil {
 		return nil, fmt.Errorf("store: %s cannot be used: %w", dir, err)
 	}
-	if err := errors.Join(load(s, "files", s.files), load(s, "batches", s.batches)); err != nil {
+	if err := errors.Join(load(s, "files", s.files), load(s, "batches", s.batches), load(s, "responses", s.responses)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	if err := s.removeOrphans(); err != nil {
@@ -115,6 +117,8 @@ func load[T described](s *Store, folder string, into map[string]T) error {
 	}
 	return nil
 }
+
+func (s *Store) folder(name string) string { return filepath.Join(s.dir, name) }
 
 // description is the path of ID.json.
 func (s *Store) description(folder, id string) string {

@@ -63,3 +63,33 @@ func (v View) Batch(id string) (Batch, error) {
 	}
 	return b, err
 }
+
+// PutResponse keeps a response as the owner's.
+func (v View) PutResponse(id string, content []byte) error {
+	return v.Store.PutResponse(v.owner, id, content)
+}
+
+// Response is what is known of one response.
+func (v View) Response(id string) (Response, error) {
+	r, err := v.Store.Response(id)
+	if err == nil && !v.sees(r.Owner) {
+		return Response{}, fmt.Errorf("%w: there is no response %q", ErrNotFound, id)
+	}
+	return r, err
+}
+
+// ResponseContent is what was kept of a response.
+func (v View) ResponseContent(id string) ([]byte, error) {
+	if _, err := v.Response(id); err != nil {
+		return nil, err
+	}
+	return v.Store.ResponseContent(id)
+}
+
+// DeleteResponse removes a response.
+func (v View) DeleteResponse(id string) error {
+	if _, err := v.Response(id); err != nil {
+		return err
+	}
+	return v.Store.DeleteResponse(id)
+}

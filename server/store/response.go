@@ -1,0 +1,129 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/ridge-llm/ridge/internal/size"
+)
+
+// Response is what is known of a kept response. Its content, whatever the API keeps of it, lies behind the description in the same file.
+type Response struct {
+	ID      string `json:"id"`
+	Created int64  `json:"created_at"`
+	Bytes   int64  `json:"bytes"`           // of the content
+	Owner   string `json:"owner,omitempty"` // the tenant that it answered; "": there were no keys
+}
+
+func (r Response) identity() string { return r.ID }
+
+// counted is what the response takes of its owner's quota, in bytes.
+func (r Response) counted() int64 { return max(r.Bytes, smallest) }
+
+// NewResponseID is an id for PutResponse.
+func NewResponseID() string { return newID("resp_") }
+
+// PutResponse keeps a response's content under an id of NewResponseID's. The owner's oldest ones are forgotten where there is no room for all;
+// one that is larger than the whole quota is refused with a *QuotaError.
+func (s *Store) PutResponse(owner, id string, content []byte) error {
+	r := Response{ID: id, Created: time.Now().Unix(), Bytes: int64(len(content)), Owner: owner}
+	s.mu.Lock()
+	quota := s.quota.Responses
+	s.mu.Unlock()
+	if quota > 0 && r.counted() > quota {
+		return &QuotaError{fmt.Sprintf("the response takes %s and all of them may take %s (--response-quota)", size.Text(r.counted()), size.Text(quota))}
+	}
+	if err := s.writeResponse(r, content); err != nil {
+		return errors.Join(err, s.remove(s.description("responses", id))) // it may have its name and only not be durable
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.responses[id] = r
+	s.forgetResponses(owner)
+	return nil
+}
+
+// writeResponse writes the description, a line of JSON, and the content behind it.
+func (s *Store) writeResponse(r Response, content []byte) error {
+	head, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := s.begin("responses", r.ID+".json")
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(append(append(head, '\n'), content...)); err != nil {
+		return f.abandon(err)
+	}
+	return f.commit()
+}
+
+// forgetResponses removes the oldest responses of an owner that are beyond the quota. s.mu is held.
+func (s *Store) forgetResponses(owner string) {
+	var taken int64
+	for _, r := range s.responses {
+		if r.Owner == owner {
+			taken += r.counted()
+		}
+	}
+	for s.quota.Responses > 0 && taken > s.quota.Responses {
+		var oldest Response
+		for _, r := range s.responses {
+			if r.Owner == owner && (oldest.ID == "" || r.ID < oldest.ID) {
+				oldest = r
+			}
+		}
+		taken -= oldest.counted()
+		delete(s.responses, oldest.ID)
+		_ = s.remove(s.description("responses", oldest.ID)) // what is left of it is found again at the next start
+	}
+}
+
+// Response is what is known of one response.
+func (s *Store) Response(id string) (Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.responses[id]
+	if !ok {
+		return r, fmt.Errorf("%w: there is no response %q", ErrNotFound, id)
+	}
+	return r, nil
+}
+
+// ResponseContent is what PutResponse was given.
+func (s *Store) ResponseContent(id string) ([]byte, error) {
+	r, err := s.Response(id)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.disk.OpenFile(s.description("responses", id), os.O_RDONLY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	defer f.Close()
+	if _, err := f.Seek(-r.Bytes, io.SeekEnd); err != nil {
+		return nil, fmt.Errorf("store: the response %s is damaged: %w", id, err)
+	}
+	content, err := io.ReadAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	return content, nil
+}
+
+// DeleteResponse removes a response.
+func (s *Store) DeleteResponse(id string) error {
+	if _, err := s.Response(id); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.responses, id)
+	path := s.description("responses", id)
+	return errors.Join(s.remove(path), syncDir(s.disk, s.folder("responses"))) // or a crash would bring it back
+}
