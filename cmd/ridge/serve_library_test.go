@@ -207,6 +207,13 @@ func TestManageCopyDelete(t *testing.T) {
 	}
 	s.says(s.call("", http.MethodPost, "/api/copy", `{"source": "nothing", "destination": "x"}`, 404), "there is no model")
 	s.says(s.call("", http.MethodDelete, "/api/delete", `{"model": "tiny/model"}`, 400), "is also called fast")
+	s.says(s.call("", http.MethodPost, "/api/create", `{"model": "made", "from": "fast", "system": "", "parameters": {}}`, 200), `{"status":"success"}`)
+	s.says(s.call("", http.MethodPost, "/v1/chat/completions", chatOf+`"made"}`, 200), ofThePull)
+	for field, value := range map[string]string{"system": `"Be brief."`, "parameters": `{"temperature": 0}`, "template": `"x"`, "messages": `[{}]`, "adapters": `{"a": "b"}`, "files": `{"a": "b"}`, "quantize": `"q4_0"`} {
+		s.says(s.call("", http.MethodPost, "/api/create", `{"model": "other", "from": "fast", "`+field+`": `+value+`}`, 400), field+" of /api/create is not done")
+	}
+	s.says(s.call("", http.MethodPost, "/api/create", `{"model": "other"}`, 400), "model and from are wanted")
+	s.call("", http.MethodDelete, "/api/delete", `{"model": "made"}`, 200)
 	s.says(s.call("", http.MethodDelete, "/api/delete", `{"model": "mine"}`, 400), "--models-dir")
 	s.says(s.call("", http.MethodDelete, "/api/delete", `{}`, 400), "model is missing")
 	s.call("", http.MethodDelete, "/api/delete", `{"name": "fast"}`, 200)

@@ -37,7 +37,7 @@ func (f *manyFlags) add(fl *pflag.FlagSet) {
 	f.keep = keepFlag(server.DefaultKeepAlive)
 	fl.StringArrayVar(&f.dirs, "models-dir", nil, "folder of models to serve: GGUF files and Hugging Face directories, loaded when requests name them; can be given several times")
 	fl.BoolVar(&f.hub, "models-hub", false, "serve the models that were downloaded from the hub (ridge list), too")
-	fl.BoolVar(&f.manage, "manage-models", false, "let clients download models from the hub, delete them and name them (/api/pull, /api/delete, /api/copy): of a server with keys those whose key is marked admin, else all; needs --models-hub")
+	fl.BoolVar(&f.manage, "manage-models", false, "let clients download models from the hub, delete them and name them (/api/pull, /api/delete, /api/copy, /api/create): of a server with keys those whose key is marked admin, else all; needs --models-hub")
 	fl.StringArrayVar(&f.pinned, "pin", nil, "one of several models that is loaded at the start and stays in memory; can be given several times")
 	fl.Var(&f.keep, "keep-alive", "how long one of several models stays in memory after its last request: seconds, or a time such as 10m; below 0: for ever. Requests may say otherwise (keep_alive)")
 	fl.IntVar(&f.most, "max-loaded-models", 0, "models that are in memory at once; 0: as many as there is room for")

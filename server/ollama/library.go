@@ -38,6 +38,7 @@ func (s *Librarian) Routes() map[string]http.HandlerFunc {
 		"POST /api/pull":     s.Timed(s.pull),
 		"DELETE /api/delete": s.Handle(s.remove),
 		"POST /api/copy":     s.Handle(s.copy),
+		"POST /api/create":   s.Handle(s.create),
 		"POST /api/push":     s.Handle(s.push),
 	}
 }
