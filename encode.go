@@ -47,11 +47,16 @@ func marked(p chat.Prompt) (text string, o tokenizer.Options) {
 }
 
 // encodeInput reads a text up to the number of tokens that is worth counting.
-func (m *Model) encodeInput(text string, o tokenizer.Options) (ids []int32, err error) {
+func (m *Model) encodeInput(text string, o tokenizer.Options) ([]int32, error) {
+	return m.encodeUpTo(text, o, m.tokenizer.Encode)
+}
+
+// encodeUpTo is encodeInput by a function of the tokenizer's.
+func (m *Model) encodeUpTo(text string, o tokenizer.Options, encode func(string, tokenizer.Options) ([]int32, error)) (ids []int32, err error) {
 	o.Most = countedContexts * m.context
 	least := m.tokenizer.Least(text, o)
 	if least <= o.Most {
-		ids, err = m.tokenizer.Encode(text, o)
+		ids, err = encode(text, o)
 		if !errors.Is(err, tokenizer.ErrMore) {
 			return ids, err
 		}

@@ -21,8 +21,14 @@ import (
 // start is a server of the built-in model.
 func start(t testing.TB, mo ridge.Options, so server.Options) (*httptest.Server, *ridge.Model) {
 	t.Helper()
+	return startFile(t, "", mo, so)
+}
+
+// startFile is a server of the model in a file.
+func startFile(t testing.TB, path string, mo ridge.Options, so server.Options) (*httptest.Server, *ridge.Model) {
+	t.Helper()
 	leaks.Check(t)
-	m, err := ridge.Load("", mo)
+	m, err := ridge.Load(path, mo)
 	if err != nil {
 		t.Fatal(err)
 	}

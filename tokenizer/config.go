@@ -50,13 +50,21 @@ func (t *Tokenizer) configure(config []byte) error {
 }
 
 func (t *Tokenizer) named(n *tokenName) int32 {
-	if n == nil || *n == "" {
+	if n == nil {
 		return -1
 	}
-	if id, ok := t.added.ids[string(*n)]; ok {
+	return t.idNamed(string(*n))
+}
+
+// idNamed is the id of the added token, or else of the token of the vocabulary, that the files spell so; -1: there is none.
+func (t *Tokenizer) idNamed(name string) int32 {
+	if name == "" {
+		return -1
+	}
+	if id, ok := t.added.ids[name]; ok {
 		return id
 	}
-	return t.vocab.id(string(*n))
+	return t.vocab.id(name)
 }
 
 // addAround makes the template agree with add_bos_token and add_eos_token where the config gives them, as `transformers`

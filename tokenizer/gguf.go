@@ -46,7 +46,24 @@ func FromGGUF(meta map[string]any) (*Tokenizer, error) {
 	}
 	g.t.added = newAddedVocab(added, g.t.vocab, nil)
 	g.t.findEnds(g.meta.id(keyEOT, n), g.meta.id(keyEOM, n))
+	g.t.findFIM(g.fim())
 	return g.t.finish(), nil
+}
+
+// fim is the tokens of FIM that the file names by their ids, -1 where it names none; older files have other keys for three of them.
+func (g *ggufFile) fim() FIM {
+	id := func(keys ...string) int32 {
+		for _, key := range keys {
+			if id := g.meta.id("tokenizer.ggml."+key, len(g.tokens)); id >= 0 {
+				return id
+			}
+		}
+		return -1
+	}
+	return FIM{
+		Prefix: id("fim_pre_token_id", "prefix_token_id"), Suffix: id("fim_suf_token_id", "suffix_token_id"), Middle: id("fim_mid_token_id", "middle_token_id"),
+		Repo: id("fim_rep_token_id"), File: id("fim_sep_token_id"), Ends: []int32{id("fim_pad_token_id")},
+	}
 }
 
 // ggufFile is a tokenizer while it is read from GGUF metadata.

@@ -38,6 +38,7 @@ func FromJSON(file, config []byte) (*Tokenizer, error) {
 	if err := t.configure(config); err != nil {
 		return nil, err
 	}
+	t.findFIM(FIM{Prefix: -1, Suffix: -1, Middle: -1, Repo: -1, File: -1})
 	return t.finish(), nil
 }
 

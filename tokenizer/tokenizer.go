@@ -23,6 +23,7 @@ type Tokenizer struct {
 
 	bos, eos int32   // or -1
 	ends     []int32 // ids that end a turn or a text
+	fim      *FIM    // nil: the model fills in no middle
 	cleanUp  bool    // clean_up_tokenization_spaces
 	spec     spec    // the parts as they were written, for GGUF
 	words    *wordCache

@@ -18,11 +18,30 @@ func (s *API) completion(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	all, err := q.Job(r.Context(), s.Service)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
+	}
+	return s.complete(w, r, &q, all)
+}
+
+// infill is POST /infill: the text between two others, until it ends if n_predict does not say how long.
+func (s *API) infill(w http.ResponseWriter, r *http.Request) (any, error) {
+	var q openai.InfillRequest
+	if err := s.ReadBody(w, r, &q); err != nil {
+		return nil, err
+	}
+	all, err := q.Job(r.Context(), s.Service)
+	if err != nil {
+		return nil, err
+	}
+	return s.complete(w, r, &q.CompletionRequest, all)
+}
+
+// complete answers with the continuation of a prompt.
+func (s *API) complete(w http.ResponseWriter, r *http.Request, q *openai.CompletionRequest, all []serving.Job) (any, error) {
+	switch {
 	case len(all) != 1:
-		return nil, api.Invalid("prompt", "prompt has several texts, or n is above 1; /completion gives one answer, /v1/completions several")
+		return nil, api.Invalid("prompt", "prompt has several texts, or n is above 1; %s gives one answer, /v1/completions several", r.URL.Path)
 	case q.MaxTokens == nil:
 		all[0].Params.MaxTokens = 0 // until it ends
 	}
@@ -36,7 +55,7 @@ func (s *API) completion(w http.ResponseWriter, r *http.Request) (any, error) {
 		return a.last(), nil
 	}
 	out := api.NewStream(w)
-	err = s.Run(r.Context(), all, func(_ *serving.Job, p ridge.Piece) error {
+	err := s.Run(r.Context(), all, func(_ *serving.Job, p ridge.Piece) error {
 		a.take(p)
 		if p.Finish != nil {
 			return out.Send(a.last())

@@ -1,4 +1,4 @@
-// Package llamacpp is the endpoints of llama.cpp's server that are its own: completion, apply-template, props and slots.
+// Package llamacpp is the endpoints of llama.cpp's server that are its own: completion, infill, apply-template, props and slots.
 package llamacpp
 
 import (
@@ -22,6 +22,7 @@ func New(s *serving.Service, r *api.Responder) *API { return &API{s, r} }
 func (s *API) Routes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"POST /completion":     s.Timed(s.completion),
+		"POST /infill":         s.Timed(s.infill),
 		"POST /apply-template": s.Handle(s.applyTemplate),
 		"GET /props":           s.Handle(s.props),
 		"GET /slots":           s.Handle(s.slots),

@@ -14,6 +14,7 @@ import (
 type CompletionRequest struct {
 	Sampling
 	Prompt   PromptList `json:"prompt"`
+	Suffix   string     `json:"suffix"` // what follows the answer, which fills the gap before it; "": nothing is known of that
 	Logprobs *int       `json:"logprobs"`
 	Echo     bool       `json:"echo"`
 	BestOf   *int       `json:"best_of"`
@@ -70,6 +71,15 @@ func (l *PromptList) tokens(ctx context.Context, s *serving.Service) ([][]int32,
 
 // Job returns the jobs of the request.
 func (q *CompletionRequest) Job(ctx context.Context, s *serving.Service) ([]serving.Job, error) {
+	gaps, err := q.gaps()
+	if err != nil {
+		return nil, err
+	}
+	return q.jobs(ctx, s, "suffix", gaps)
+}
+
+// jobs are those of the prompts, or, where there are gaps, of these, which the field says.
+func (q *CompletionRequest) jobs(ctx context.Context, s *serving.Service, field string, gaps []ridge.Infill) ([]serving.Job, error) {
 	least := 1
 	if q.Echo {
 		least = 0
@@ -110,7 +120,12 @@ func (q *CompletionRequest) Job(ctx context.Context, s *serving.Service) ([]serv
 	if prompts := q.Prompt.count(); prompts*q.made() > MaxChoices {
 		return nil, api.Invalid("prompt", "%d prompts with n %d are %d answers; %d at most are made at once", prompts, q.made(), prompts*q.made(), MaxChoices)
 	}
-	prompts, err := q.Prompt.tokens(ctx, s)
+	var prompts [][]int32
+	if len(gaps) > 0 {
+		prompts, err = q.infill(ctx, s, &p, field, gaps)
+	} else {
+		prompts, err = q.Prompt.tokens(ctx, s)
+	}
 	if err != nil {
 		return nil, err
 	}

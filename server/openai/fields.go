@@ -40,7 +40,6 @@ var chatRefusals = merged(commonRefusals, map[string]api.Refusal{
 
 // completionRefusals are those of completions alone.
 var completionRefusals = merged(commonRefusals, map[string]api.Refusal{
-	"suffix":             {Harmless: `""`, Why: "fill-in-the-middle is not supported; write the model's own tokens for it into the prompt"},
 	"add_special_tokens": {Harmless: "true", Why: "give the prompt as token ids to choose yourself"},
 })
 

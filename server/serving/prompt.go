@@ -24,6 +24,28 @@ func (s *Service) EncodeStarts(ctx context.Context, texts []string) ([][]int32, 
 	return s.encode(ctx, texts, func(text string) ([]int32, error) { return s.EncodeStart(text, true, s.Context()) })
 }
 
+// EncodeInfills turns texts with gaps into prompts, and says which tokens end what fills them; see ridge.Model.EncodeInfill.
+func (s *Service) EncodeInfills(ctx context.Context, gaps []ridge.Infill) (prompts [][]int32, ends []int32, err error) {
+	bytes := 0
+	for _, g := range gaps {
+		bytes += len(g.Prefix) + len(g.Suffix)
+		for _, f := range g.Files {
+			bytes += len(f.Name) + len(f.Text)
+		}
+	}
+	prompts, err = inLane(ctx, s, bytes, func() (all [][]int32, err error) {
+		for _, g := range gaps {
+			var ids []int32
+			if ids, ends, err = s.EncodeInfill(g); err != nil {
+				return nil, err
+			}
+			all = append(all, ids)
+		}
+		return all, nil
+	})
+	return prompts, ends, err
+}
+
 func (s *Service) encode(ctx context.Context, texts []string, f func(string) ([]int32, error)) ([][]int32, error) {
 	bytes := 0
 	for _, text := range texts {
