@@ -25,6 +25,7 @@ packages: build
 	./ridge completion bash > .out/completions/ridge.bash
 	./ridge completion zsh > .out/completions/_ridge
 	./ridge completion fish > .out/completions/ridge.fish
+	rm -rf .out/man && ./ridge man .out/man && gzip -9n .out/man/*.1
 	for kind in deb rpm; do VERSION=$$(./ridge version | cut -d' ' -f2) GOARCH=$$($(GO) env GOARCH) $(NFPM) package --config packaging/nfpm.yaml --packager $$kind --target .out/ || exit 1; done
 
 check: fmt vet lint generated test
