@@ -63,6 +63,9 @@ func (m *Model) salt(p *Params) uint64 {
 // shown reports whether a recording that hides tokens keeps a request's.
 func (m *Model) shown(p *Params) bool { return p.Tenant != "" && p.Tenant == m.recordOf }
 
+// SamplerNames are the names that Sampling.Samplers may have.
+func SamplerNames() []string { return sample.SamplerNames() }
+
 // Greedy is the likeliest token every time.
 func Greedy() Params {
 	p := Params{Sampling: sample.Default()}

@@ -64,7 +64,7 @@ func TestLlamaCpp(t *testing.T) {
 		want       string
 	}{
 		{"/completion", `{"prompt": ["a", "b"]}`, 400, "/v1/completions several"},
-		{"/completion", `{"prompt": "a", "mirostat": 2}`, 400, "mirostat is not supported"},
+		{"/completion", `{"prompt": "a", "mirostat": 3}`, 400, "mirostat is 3"},
 		{"/apply-template", `{"messages": [{"role": "user", "content": "Hi there"}]}`, 200, "Hi there"},
 		{"/tokenize", `{"content": "Once upon"}`, 200, `"tokens":[`},
 		{"/tokenize", `{"content": "Once", "with_pieces": true}`, 200, `"piece":`},

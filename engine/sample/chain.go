@@ -9,26 +9,64 @@ import (
 // llama.cpp's own samplers: the others are those of draw, in llama.cpp's order. Each step takes time linear in the
 // tokens that are left; nothing is sorted.
 type chain struct {
-	row         []float32   // [vocab], as it was adjusted
+	row         []float32 // [vocab], as it was adjusted
+	state       *State
+	chance      float64     // a random number beside the draw's, for xtc
 	left        []candidate // with the row's logits; never empty
 	temperature float64     // that the logits are divided by
 }
 
+// chainSteps are the samplers by llama.cpp's names. dry is not among them: it is refused as a setting.
+var chainSteps = map[string]func(*chain){
+	"penalties":   (*chain).penalise,
+	"top_n_sigma": func(c *chain) { c.nearTop(c.state.params.TopNSigma) },
+	"top_k":       func(c *chain) { c.likeliest(c.state.params.TopK) },
+	"typ_p":       func(c *chain) { c.typical(c.state.params.TypicalP) },
+	"top_p":       func(c *chain) { c.nucleus(c.state.params.TopP) },
+	"min_p":       func(c *chain) { c.minP(c.state.params.MinP) },
+	"xtc":         (*chain).xtc,
+	"temperature": (*chain).temper,
+}
+
+// llamaOrder is the order of samplers where a request does not say one.
+var llamaOrder = []string{"penalties", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"}
+
+// SamplerNames are the names that Params.Samplers may have, in llama.cpp's order.
+func SamplerNames() []string { return slices.Clone(llamaOrder) }
+
 // chained draws a token by llama.cpp's samplers. u decides between the tokens that are left, and chance whether the
 // likeliest are left out; both are in [0, 1).
-func (s *Sampler) chained(logits []float32, p *Params, u, chance float64) int32 {
-	c := chain{row: logits, left: gather(s.candidates[:0], logits, float32(math.Inf(-1)), 0), temperature: 1}
+func (s *Sampler) chained(logits []float32, st *State, u, chance float64) int32 {
+	c := chain{row: logits, state: st, chance: chance, left: gather(s.candidates[:0], logits, float32(math.Inf(-1)), 0), temperature: 1}
 	s.candidates = c.left[:0]
-	c.nearTop(p.TopNSigma)
-	c.likeliest(p.TopK)
-	c.typical(p.TypicalP)
-	c.nucleus(p.TopP)
-	c.minP(p.MinP)
-	if chance < p.XTCProbability {
-		c.withoutTop(p.XTCThreshold)
+	p := &st.params
+	if p.Mirostat > 0 {
+		c.temper()
+		return c.mirostat(u)
 	}
-	c.temper(p)
+	order := p.Samplers
+	if len(order) == 0 {
+		order = llamaOrder
+	}
+	for _, name := range order {
+		chainSteps[name](&c)
+	}
 	return c.draw(u)
+}
+
+// penalise changes the logits of what is left.
+func (c *chain) penalise() {
+	if c.state.params.penalised() {
+		c.state.penalise(c.row, c.temperature)
+		c.reread()
+	}
+}
+
+// reread takes the logits of what is left from the row again.
+func (c *chain) reread() {
+	for i := range c.left {
+		c.left[i].logit = c.row[c.left[i].id]
+	}
 }
 
 // weigh sets the weights, 1 for the likeliest token, and returns their sum.
@@ -84,9 +122,7 @@ func (c *chain) typical(p float64) {
 		return
 	}
 	c.left = typical(c.left, c.weigh(), p)
-	for i := range c.left {
-		c.left[i].logit = c.row[c.left[i].id] // typical leaves something else there
-	}
+	c.reread() // typical leaves something else in place of logits
 }
 
 func (c *chain) nucleus(p float64) {
@@ -101,6 +137,13 @@ func (c *chain) minP(p float64) {
 	}
 	floor := float64(c.top().logit) + c.temperature*math.Log(p)
 	c.left = slices.DeleteFunc(c.left, func(x candidate) bool { return float64(x.logit) < floor })
+}
+
+// xtc leaves out the likeliest tokens, as often as it should.
+func (c *chain) xtc() {
+	if p := &c.state.params; c.chance < p.XTCProbability {
+		c.withoutTop(p.XTCThreshold)
+	}
 }
 
 // withoutTop is XTC (exclude top choices): of the tokens whose probability is threshold or more only the least likely
@@ -124,7 +167,8 @@ func (c *chain) withoutTop(threshold float64) {
 // temper divides the logits by the temperature. With DynatempRange it lies between Temperature ± that, the nearer to
 // the lower end the surer the model is: by the entropy of what is left over the most that it could be, to the power
 // DynatempExponent.
-func (c *chain) temper(p *Params) {
+func (c *chain) temper() {
+	p := &c.state.params
 	t := p.Temperature
 	if p.DynatempRange > 0 {
 		if len(c.left) == 1 {

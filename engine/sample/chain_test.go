@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"testing"
@@ -8,99 +9,161 @@ import (
 	"pgregory.net/rapid"
 )
 
-// chainOracle is llama.cpp's samplers by their definition: after each the probabilities of what is left, sorted. chance
-// decides on XTC. margin is as in oracle.
-func chainOracle(row []float32, p *Params, prompt, output []int32, chance float64) (tokens []outcome, margin float64) {
-	margin = math.Inf(1)
-	near := func(a, b float64) { margin = min(margin, math.Abs(a-b)/max(math.Abs(b), 1e-300)) }
-	logits := penalised(row, p, prompt, output, nil)
-	var ids []int32
-	for i, x := range logits {
-		if logits[i] = float64(float32(x)); x > math.Inf(-1) {
-			ids = append(ids, int32(i))
+// chainOracle is llama.cpp's samplers by their definition: after each step it has what is left, sorted.
+type chainOracle struct {
+	p              *Params
+	prompt, output []int32
+	chance         float64   // decides on xtc
+	logits         []float64 // [vocab], divided by the temperature once that step was
+	ids            []int32   // that are left, likeliest first
+	margin         float64   // as in oracle
+}
+
+// chainOf is the tokens that may be drawn with their probabilities, and the margin.
+func chainOf(row []float32, p *Params, prompt, output []int32, chance float64) ([]outcome, float64) {
+	plain := *p
+	plain.RepetitionPenalty, plain.FrequencyPenalty, plain.PresencePenalty = 1, 0, 0
+	o := &chainOracle{p: p, prompt: prompt, output: output, chance: chance, logits: penalised(row, &plain, nil, nil, nil), margin: math.Inf(1)}
+	for i, x := range o.logits {
+		if o.logits[i] = float64(float32(x)); x > math.Inf(-1) {
+			o.ids = append(o.ids, int32(i))
 		}
 	}
-	slices.SortStableFunc(ids, func(a, b int32) int {
-		if logits[a] == logits[b] {
-			return 0
-		} else if logits[a] > logits[b] {
-			return -1
-		}
-		return 1
-	})
-	softmax := func(temperature float64) []outcome {
-		list := make([]outcome, len(ids))
-		for i, id := range ids {
-			list[i] = outcome{id, math.Exp((logits[id] - logits[ids[0]]) / temperature)}
-		}
-		return normalise(list)
+	o.sort()
+	order := p.Samplers
+	if len(order) == 0 {
+		order = []string{"penalties", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"}
 	}
-	keep := func(list []outcome) {
-		ids = ids[:0]
-		for _, o := range list {
-			ids = append(ids, o.id)
-		}
+	for _, name := range order {
+		o.step(name)
 	}
-	if p.TopNSigma > 0 {
-		n, mean, square := float64(len(ids)), 0.0, 0.0
-		for _, id := range ids {
-			mean += logits[id] / n
-		}
-		for _, id := range ids {
-			square += (logits[id] - mean) * (logits[id] - mean) / n
-		}
-		floor := logits[ids[0]] - p.TopNSigma*math.Sqrt(square)
-		ids = slices.DeleteFunc(ids, func(id int32) bool { near(logits[id]+1e3, floor+1e3); return logits[id] < floor })
+	return o.softmax(), o.margin
+}
+
+func (o *chainOracle) near(a, b float64) {
+	o.margin = min(o.margin, math.Abs(a-b)/max(math.Abs(b), 1e-300))
+}
+
+func (o *chainOracle) sort() {
+	slices.Sort(o.ids)
+	slices.SortStableFunc(o.ids, func(a, b int32) int { return cmp.Compare(o.logits[b], o.logits[a]) })
+}
+
+func (o *chainOracle) softmax() []outcome {
+	list := make([]outcome, len(o.ids))
+	for i, id := range o.ids {
+		list[i] = outcome{id, math.Exp(o.logits[id] - o.logits[o.ids[0]])}
 	}
-	if p.TopK > 0 && p.TopK < len(ids) {
-		ids = ids[:p.TopK]
+	return normalise(list)
+}
+
+func (o *chainOracle) keep(list []outcome) {
+	o.ids = o.ids[:0]
+	for _, x := range list {
+		o.ids = append(o.ids, x.id)
 	}
-	if p.TypicalP < 1 {
+	o.sort()
+}
+
+func (o *chainOracle) row() []float32 {
+	row := make([]float32, len(o.logits))
+	for i := range row {
+		row[i] = float32(math.Inf(-1))
+	}
+	for _, id := range o.ids {
+		row[id] = float32(o.logits[id])
+	}
+	return row
+}
+
+func (o *chainOracle) step(name string) {
+	p := o.p
+	switch name {
+	case "penalties":
+		o.penalise()
+	case "top_n_sigma":
+		o.nearTop()
+	case "top_k":
+		if p.TopK > 0 {
+			o.ids = o.ids[:min(p.TopK, len(o.ids))]
+		}
+	case "typ_p":
 		q := Default()
 		q.TypicalP = p.TypicalP
-		masked := make([]float32, len(row))
-		for i := range masked {
-			masked[i] = float32(math.Inf(-1))
-		}
-		for _, id := range ids {
-			masked[id] = float32(logits[id])
-		}
-		list, m := oracle(masked, &q, nil, nil, nil)
-		margin = min(margin, m)
-		kept := func(id int32) bool { return slices.ContainsFunc(list, func(o outcome) bool { return o.id == id }) }
-		ids = slices.DeleteFunc(ids, func(id int32) bool { return !kept(id) })
-	}
-	keep(firstMass(softmax(1), p.TopP, near))
-	if p.MinP > 0 {
-		list := softmax(1)
-		keep(slices.DeleteFunc(list, func(o outcome) bool { near(o.p/list[0].p, p.MinP); return o.p < p.MinP*softmax(1)[0].p }))
-	}
-	if chance < p.XTCProbability && p.XTCThreshold <= 0.5 {
+		list, margin := oracle(o.row(), &q, nil, nil, nil)
+		o.margin = min(o.margin, margin)
+		o.keep(list)
+	case "top_p":
+		o.keep(firstMass(o.softmax(), p.TopP, o.near))
+	case "min_p":
+		list := o.softmax()
+		top := list[0].p
+		o.keep(slices.DeleteFunc(list, func(x outcome) bool { o.near(x.p/top, max(p.MinP, 1e-300)); return x.p < p.MinP*top }))
+	case "xtc":
 		last := 0
-		for i, o := range softmax(1) {
-			near(o.p, p.XTCThreshold)
-			if o.p >= p.XTCThreshold {
+		for i, x := range o.softmax() {
+			if o.near(x.p, p.XTCThreshold); x.p >= p.XTCThreshold {
 				last = i
 			}
 		}
-		ids = ids[last:]
+		if o.chance < p.XTCProbability && p.XTCThreshold <= 0.5 {
+			o.ids = o.ids[last:]
+		}
+	case "temperature":
+		o.temper()
 	}
-	t := p.Temperature
-	if p.DynatempRange > 0 && len(ids) > 1 {
+}
+
+func (o *chainOracle) penalise() {
+	q := Default()
+	q.RepetitionPenalty, q.FrequencyPenalty, q.PresencePenalty, q.PenaltyWindow = o.p.RepetitionPenalty, o.p.FrequencyPenalty, o.p.PresencePenalty, o.p.PenaltyWindow
+	before := o.logits
+	o.logits = penalised(o.row(), &q, o.prompt, o.output, nil)
+	o.sort()
+	for i, id := range o.ids[1:] { // rounding decides which of nearly equal logits is first
+		if last := o.ids[i]; before[id] != before[last] {
+			o.margin = min(o.margin, math.Abs(o.logits[id]-o.logits[last]))
+		}
+	}
+}
+
+func (o *chainOracle) nearTop() {
+	if o.p.TopNSigma == 0 {
+		return
+	}
+	n, mean, square := float64(len(o.ids)), 0.0, 0.0
+	for _, id := range o.ids {
+		mean += o.logits[id] / n
+	}
+	for _, id := range o.ids {
+		square += (o.logits[id] - mean) * (o.logits[id] - mean) / n
+	}
+	top, deviation := o.logits[o.ids[0]], math.Sqrt(square)
+	o.ids = slices.DeleteFunc(o.ids, func(id int32) bool {
+		o.near(1+top-o.logits[id], 1+o.p.TopNSigma*deviation)
+		return o.logits[id] < top-o.p.TopNSigma*deviation
+	})
+}
+
+func (o *chainOracle) temper() {
+	t := o.p.Temperature
+	if o.p.DynatempRange > 0 && len(o.ids) > 1 {
 		var entropy float64
-		for _, o := range softmax(1) {
-			if o.p > 0 {
-				entropy -= o.p * math.Log(o.p)
+		for _, x := range o.softmax() {
+			if x.p > 0 {
+				entropy -= x.p * math.Log(x.p)
 			}
 		}
-		low := max(0, t-p.DynatempRange)
-		t = low + (t+p.DynatempRange-low)*math.Pow(entropy/math.Log(float64(len(ids))), p.DynatempExponent)
+		low := max(0, t-o.p.DynatempRange)
+		t = low + (t+o.p.DynatempRange-low)*math.Pow(entropy/math.Log(float64(len(o.ids))), o.p.DynatempExponent)
 	}
-	near(t+1, greedyBelow+1)
-	if t < greedyBelow {
-		ids = ids[:1]
+	if o.near(t+1, greedyBelow+1); t < greedyBelow {
+		o.ids = o.ids[:1]
+		return
 	}
-	return softmax(t), margin
+	for i := range o.logits {
+		o.logits[i] /= t
+	}
 }
 
 // drawChain draws settings of the chain. Those that leave one token are rare: it is the same by every definition.
@@ -114,6 +177,10 @@ func drawChain(t *rapid.T, vocab int) Params {
 	p.XTCThreshold = rapid.SampledFrom([]float64{0.00123, 0.0517, 0.313, 0.7}).Draw(t, "xtc_threshold")
 	p.DynatempRange = rapid.SampledFrom([]float64{0, 0.4, 2}).Draw(t, "dynatemp_range")
 	p.DynatempExponent = rapid.SampledFrom([]float64{0.5, 1, 3}).Draw(t, "dynatemp_exponent")
+	if rapid.Bool().Draw(t, "ordered") {
+		names := rapid.Permutation(SamplerNames()).Draw(t, "samplers")
+		p.Samplers = names[:rapid.IntRange(1, len(names)).Draw(t, "n")]
+	}
 	if p.Chained() == "" {
 		p.TopNSigma = 1.337
 	}
@@ -144,7 +211,7 @@ func TestChainAgainstOracle(t *testing.T) {
 				st.Observe(id)
 			}
 			n := uint64(len(output))
-			want, margin := chainOracle(logits, &p, prompt, output, uniform(^p.Seed, n))
+			want, margin := chainOf(logits, &p, prompt, output, uniform(^p.Seed, n))
 			got, err := s.Sample(slices.Clone(logits), st, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -46,7 +46,7 @@ func (s *State) After(drafted []int32) *State {
 	}
 	a := s.ahead
 	history := a.history
-	*a = State{params: s.params, static: s.static, bias: s.bias, fixed: s.fixed, outputs: s.outputs + uint64(len(drafted))}
+	*a = State{params: s.params, static: s.static, bias: s.bias, fixed: s.fixed, most: s.most, next: bound{after: -1}, outputs: s.outputs + uint64(len(drafted))}
 	if s.params.penalised() {
 		history.copy(&s.history)
 		for _, id := range drafted {

@@ -29,6 +29,9 @@
 //	temperature      fixed, or by the entropy of what is left; 0 leaves the likeliest
 //	draw
 //
+// Params.Samplers leaves some of them out, or gives them another order. Mirostat has temperature alone before it, and
+// draws itself.
+//
 // The draw's line is what makes a request's text independent of the requests that share its batch. "Likeliest" orders
 // by logit, then by the lower id, so that every step has exactly one result.
 package sample

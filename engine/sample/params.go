@@ -3,6 +3,7 @@ package sample
 import (
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Params are one request's sampling settings. Start from Default: the zero Params is not valid.
@@ -13,13 +14,20 @@ type Params struct {
 	MinP        float64 // in [0, 1]; 0 keeps all
 	TypicalP    float64 // in (0, 1]; 1 keeps all (Meister et al. 2022, arXiv:2202.00666)
 
-	// llama.cpp's own samplers. With one of them on, the filters above come in llama.cpp's order, with the temperature
-	// at the end; see Chained.
-	TopNSigma        float64 // ≥ 0: keep the tokens with a logit at most so many standard deviations below the highest; 0 keeps all (arXiv:2411.07641)
-	XTCProbability   float64 // in [0, 1], that the likeliest tokens are left out; 0 is never
-	XTCThreshold     float64 // in [0, 1]: of the tokens with this probability or more all but the least likely are left out then
-	DynatempRange    float64 // ≥ 0: the temperature is between Temperature ± this, by how sure the model is; 0 is Temperature always
-	DynatempExponent float64 // > 0, of that part of the most entropy there could be which says where between
+	// llama.cpp's own samplers. With one of them on, the filters above come in the order Samplers, or llama.cpp's, with
+	// the temperature at the end; see Chained.
+	Samplers         []string // names of those that are applied, in their order, of SamplerNames; none is llama.cpp's order of all
+	TopNSigma        float64  // ≥ 0: keep the tokens with a logit at most so many standard deviations below the highest; 0 keeps all (arXiv:2411.07641)
+	XTCProbability   float64  // in [0, 1], that the likeliest tokens are left out; 0 is never
+	XTCThreshold     float64  // in [0, 1]: of the tokens with this probability or more all but the least likely are left out then
+	DynatempRange    float64  // ≥ 0: the temperature is between Temperature ± this, by how sure the model is; 0 is Temperature always
+	DynatempExponent float64  // > 0, of that part of the most entropy there could be which says where between
+
+	// Mirostat, 1 or 2, chooses so that tokens surprise by MirostatTau bits on average (arXiv:2007.14966), and of the rest
+	// only Temperature, the masks and LogitBias count, as in llama.cpp. 0 is off.
+	Mirostat    int
+	MirostatTau float64 // ≥ 0, bits
+	MirostatEta float64 // ≥ 0: the part of a token's error by which the bound on the next is moved
 
 	RepetitionPenalty float64 // in [0.01, 100]; 1 is none. Positive logits are divided by it, negative ones multiplied (arXiv:1909.05858)
 	FrequencyPenalty  float64 // in [-2, 2]; subtracted once per occurrence in the output
@@ -42,7 +50,7 @@ type Params struct {
 
 // Default returns the settings that change nothing: temperature 1, every filter and penalty off.
 func Default() Params {
-	return Params{Temperature: 1, TopP: 1, TypicalP: 1, XTCThreshold: 0.1, DynatempExponent: 1, RepetitionPenalty: 1}
+	return Params{Temperature: 1, TopP: 1, TypicalP: 1, XTCThreshold: 0.1, DynatempExponent: 1, MirostatTau: 5, MirostatEta: 0.1, RepetitionPenalty: 1}
 }
 
 // greedyBelow is the temperature under which a request is greedy, as in vLLM: dividing by less overflows float32.
@@ -69,6 +77,9 @@ func (p *Params) Validate(vocab int) error {
 		{"xtc_threshold", p.XTCThreshold, p.XTCThreshold >= 0 && p.XTCThreshold <= 1, "between 0 and 1"},
 		{"dynatemp_range", p.DynatempRange, p.DynatempRange >= 0, "0 or more"},
 		{"dynatemp_exponent", p.DynatempExponent, p.DynatempExponent > 0, "above 0"},
+		{"mirostat", float64(p.Mirostat), p.Mirostat >= 0 && p.Mirostat <= 2, "0 (off), 1 or 2"},
+		{"mirostat_tau", p.MirostatTau, p.MirostatTau >= 0, "0 or more"},
+		{"mirostat_eta", p.MirostatEta, p.MirostatEta >= 0, "0 or more"},
 		{"repetition_penalty", p.RepetitionPenalty, p.RepetitionPenalty >= 0.01 && p.RepetitionPenalty <= 100, "between 0.01 and 100"},
 		{"frequency_penalty", p.FrequencyPenalty, math.Abs(p.FrequencyPenalty) <= 2, "between -2 and 2"},
 		{"presence_penalty", p.PresencePenalty, math.Abs(p.PresencePenalty) <= 2, "between -2 and 2"},
@@ -80,6 +91,11 @@ func (p *Params) Validate(vocab int) error {
 	for _, r := range ranges {
 		if !r.ok || math.IsInf(r.value, 0) { // NaN fails every comparison above
 			return fmt.Errorf("sample: %s is %v; it must be %s", r.name, r.value, r.expected)
+		}
+	}
+	for _, name := range p.Samplers {
+		if chainSteps[name] == nil {
+			return fmt.Errorf("sample: samplers names %q; those there are: %s", name, strings.Join(SamplerNames(), ", "))
 		}
 	}
 	if p.TopLogprobs > 0 && !p.Logprobs {
@@ -116,6 +132,10 @@ func (p *Params) greedy() bool { return p.Temperature < greedyBelow }
 // filters in llama.cpp's order, and no device can do it: Describe leaves these settings out.
 func (p *Params) Chained() string {
 	switch {
+	case p.Mirostat > 0:
+		return "mirostat"
+	case len(p.Samplers) > 0:
+		return "samplers"
 	case p.TopNSigma > 0:
 		return "top_n_sigma"
 	case p.XTCProbability > 0 && p.XTCThreshold <= xtcMost:

@@ -25,7 +25,7 @@ var errNothingLeft = errors.New("sample: no token is left to choose: every logit
 
 // Sample chooses the next token of the request that st belongs to. logits is its row, [vocab], and is overwritten.
 // mask, if not nil, holds a bit per token, set for those allowed: bit i%32 of mask[i/32] is token i. NaN logits count
-// as −Inf. Sample does not change st: call Observe with the tokens that join the answer.
+// as −Inf. Sample leaves the text and the settings of st as they are: call Observe with the tokens that join the answer.
 func (s *Sampler) Sample(logits []float32, st *State, mask []uint32) (Choice, error) {
 	p := &st.params
 	raw := logits
@@ -34,6 +34,9 @@ func (s *Sampler) Sample(logits []float32, st *State, mask []uint32) (Choice, er
 		raw = s.raw
 	}
 	st.adjust(logits, mask)
+	if p.Chained() == "" {
+		st.penalise(logits, 1)
+	}
 	best, top := argmax(logits)
 	if best < 0 {
 		return Choice{}, errNothingLeft
@@ -44,7 +47,7 @@ func (s *Sampler) Sample(logits []float32, st *State, mask []uint32) (Choice, er
 	choice := Choice{Token: int32(best)}
 	switch u := uniform(p.Seed, st.outputs+st.again); {
 	case p.Chained() != "":
-		choice.Token = s.chained(logits, p, u, uniform(^p.Seed, st.outputs+st.again))
+		choice.Token = s.chained(logits, st, u, uniform(^p.Seed, st.outputs+st.again))
 	case !p.greedy():
 		choice.Token = s.draw(logits, top, p, u)
 	}

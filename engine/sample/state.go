@@ -18,6 +18,14 @@ type State struct {
 	fixed   []fixed  // bias and Params.Late, for devices; see Describe
 	both    []uint32 // static and a grammar's mask in one, likewise
 	ahead   *State   // after tokens of a draft; see DescribeAfter
+	most    float64  // Mirostat's bound on the surprise of the next token, in bits
+	next    bound    // of the token behind the one that was last sampled
+}
+
+// bound is what Mirostat's bound becomes if the token is observed.
+type bound struct {
+	after int32
+	most  float64
 }
 
 type bias struct {
@@ -37,6 +45,7 @@ func NewState(params Params, vocab int, prompt []int32) (*State, error) {
 	}
 	slices.SortFunc(s.bias, func(a, b bias) int { return int(a.id) - int(b.id) })
 	s.fixed = fix(s.bias, params.Late)
+	s.most, s.next = 2*params.MirostatTau, bound{after: -1}
 	if params.penalised() {
 		s.history.reset(params.PenaltyWindow)
 		for _, id := range prompt {
@@ -50,6 +59,10 @@ func NewState(params Params, vocab int, prompt []int32) (*State, error) {
 // sampled or forced, in order.
 func (s *State) Observe(id int32) {
 	s.outputs++
+	if s.params.Mirostat > 0 && s.next.after == id {
+		s.most = s.next.most
+	}
+	s.next = bound{after: -1}
 	if s.params.penalised() {
 		s.history.add(id, true)
 	}
@@ -67,7 +80,7 @@ func (s *State) changesLogits(mask []uint32) bool {
 // early reports whether the output must not end yet.
 func (s *State) early() bool { return s.outputs+s.place < uint64(s.params.MinTokens) }
 
-// adjust applies the steps that change the row itself: masks, bias and penalties.
+// adjust applies masks and bias to the row.
 func (s *State) adjust(logits []float32, mask []uint32) {
 	if s.static != nil {
 		applyMask(logits, s.static)
@@ -87,13 +100,12 @@ func (s *State) adjust(logits []float32, mask []uint32) {
 			logits[b.id] += b.value
 		}
 	}
-	s.penalise(logits)
 }
 
-// penalise applies the three penalties to the tokens that have occurred, in vLLM's order.
-func (s *State) penalise(logits []float32) {
+// penalise applies the three penalties to the tokens that have occurred, in vLLM's order. The logits are still to be divided by temperature.
+func (s *State) penalise(logits []float32, temperature float64) {
 	repetition := float32(s.params.RepetitionPenalty)
-	frequency, presence := float32(s.params.FrequencyPenalty), float32(s.params.PresencePenalty)
+	frequency, presence := float32(s.params.FrequencyPenalty*temperature), float32(s.params.PresencePenalty*temperature)
 	for _, e := range s.history.entries {
 		if e.seen == 0 || uint(e.id) >= uint(len(logits)) {
 			continue // it has left the window, or is an id that this row does not have

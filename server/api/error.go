@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -113,7 +114,7 @@ func describeKnown(e *ridge.Error) *Error {
 func InvalidSampling(sentence string) *Error {
 	sentence = strings.TrimPrefix(sentence, "sample: ")
 	field, _, _ := strings.Cut(sentence, " ")
-	if field != "stop" && !strings.Contains(field, "_") && field != "temperature" {
+	if named := []string{"stop", "temperature", "mirostat", "samplers"}; !strings.Contains(field, "_") && !slices.Contains(named, field) {
 		field = "" // a word of the sentence
 	}
 	return Invalid(field, "%s", sentence)

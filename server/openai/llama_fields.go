@@ -16,11 +16,15 @@ type llamaFields struct {
 
 // SamplerFields are llama.cpp's own samplers, which Ollama has as options.
 type SamplerFields struct {
-	TopNSigma        *float64 `json:"top_n_sigma"` // below 0: all tokens
-	XTCProbability   *float64 `json:"xtc_probability"`
-	XTCThreshold     *float64 `json:"xtc_threshold"`
-	DynatempRange    *float64 `json:"dynatemp_range"`
-	DynatempExponent *float64 `json:"dynatemp_exponent"`
+	TopNSigma        *float64    `json:"top_n_sigma"` // below 0: all tokens
+	XTCProbability   *float64    `json:"xtc_probability"`
+	XTCThreshold     *float64    `json:"xtc_threshold"`
+	DynatempRange    *float64    `json:"dynatemp_range"`
+	DynatempExponent *float64    `json:"dynatemp_exponent"`
+	Mirostat         *int        `json:"mirostat"`
+	MirostatTau      *float64    `json:"mirostat_tau"`
+	MirostatEta      *float64    `json:"mirostat_eta"`
+	Samplers         samplerList `json:"samplers"`
 }
 
 // set sets what the fields say.
@@ -31,6 +35,10 @@ func (f *SamplerFields) set(s *ridge.Sampling) {
 	api.Set(&s.XTCThreshold, f.XTCThreshold)
 	api.Set(&s.DynatempRange, f.DynatempRange)
 	api.Set(&s.DynatempExponent, f.DynatempExponent)
+	api.Set(&s.Mirostat, f.Mirostat)
+	api.Set(&s.MirostatTau, f.MirostatTau)
+	api.Set(&s.MirostatEta, f.MirostatEta)
+	s.Samplers = f.Samplers
 }
 
 // repeatLast is how many tokens llama.cpp's repeat_penalty looks at where repeat_last_n does not say.
@@ -76,10 +84,8 @@ func (f *llamaFields) penalties(s *ridge.Sampling) {
 
 // SamplerRefusals are llama.cpp's and Ollama's samplers that Ridge does not have. What else they take counts only with these.
 var SamplerRefusals = map[string]api.Refusal{
-	"mirostat":               {Harmless: "0", Why: "use temperature with min_p or typical_p"},
 	"dry_multiplier":         {Harmless: "0", Why: "use repeat_penalty, presence_penalty or frequency_penalty"},
-	"samplers":               {Harmless: "[]", Why: "their order is fixed: penalties, temperature, top_k, top_p, min_p, typical_p"},
-	"sampler_seq":            {Harmless: `""`, Why: "the order of samplers is fixed"},
+	"sampler_seq":            {Harmless: `""`, Why: "use samplers, which takes letters too"},
 	"tfs_z":                  {Harmless: "1", Why: "use min_p"},
 	"n_probs":                {Harmless: "0", Why: "use logprobs and top_logprobs"},
 	"n_indent":               {Harmless: "0", Why: "use a grammar"},
