@@ -19,9 +19,10 @@ import (
 // entrance is what all requests go through before the endpoint that they are for: the log, keys and their limits, what browsers may do.
 type entrance struct {
 	*api.Responder
-	options Options
-	keys    *access.Ring
-	mux     *http.ServeMux // the endpoints
+	options   Options
+	keys      *access.Ring
+	mux       *http.ServeMux // the endpoints
+	described openAPI        // them, for /openapi.json
 }
 
 // newEntrance is an entrance without endpoints.
@@ -31,7 +32,7 @@ func newEntrance(o Options) *entrance {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &entrance{Responder: &api.Responder{Log: o.Log, Shape: Shape, Lane: background.NewLane(1)},
-		options: o, keys: access.NewRing(o.Keys, o.Shared, time.Now), mux: http.NewServeMux()}
+		options: o, keys: access.NewRing(o.Keys, o.Shared, time.Now), mux: http.NewServeMux(), described: newOpenAPI(o.Version)}
 }
 
 // SetKeys replaces the API keys, for requests that come from now on. There must be some if there were some.

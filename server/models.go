@@ -19,14 +19,11 @@ import (
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server/access"
-	"github.com/ridge-llm/ridge/server/anthropic"
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/batch"
-	"github.com/ridge-llm/ridge/server/llamacpp"
 	"github.com/ridge-llm/ridge/server/ollama"
 	"github.com/ridge-llm/ridge/server/openai"
 	"github.com/ridge-llm/ridge/server/serving"
-	"github.com/ridge-llm/ridge/server/vllm"
 )
 
 // ModelsOptions are the settings of a server of several models.
@@ -101,56 +98,57 @@ func NewModels(o ModelsOptions) (*Models, error) {
 
 // route registers the endpoints: those of one model's server that change or ask something, for the model that they name, and this one's own.
 func (s *Models) route() {
-	none := &serving.Service{}
-	for _, routes := range []map[string]http.HandlerFunc{
-		openai.New(none, s.Responder, nil).Routes(), vllm.New(none, s.Responder).Routes(), anthropic.New(none, s.Responder).Routes(), ollama.New(none, s.Responder).Routes(),
-		llamacpp.New(none, s.Responder).Routes(),
-	} {
-		for pattern := range routes {
+	for _, group := range modelRoutes(&serving.Service{}, s.Responder, nil) {
+		for pattern := range group.routes {
 			if strings.HasPrefix(pattern, "POST ") {
-				s.handle(pattern, s.named)
+				s.handle(group.api, pattern, s.named)
 			}
 		}
 	}
-	for _, routes := range []map[string]http.HandlerFunc{
-		(&ollama.Librarian{Responder: s.Responder, Open: s.openLibrary}).Routes(), s.batches.Routes(), openai.NewKept(s.Responder, s.o.Store).Routes(),
+	for _, group := range []apiRoutes{
+		{"OpenAI", s.batches.Routes()},
+		{"OpenAI", openai.NewKept(s.Responder, s.o.Store).Routes()},
+		{"OpenAI", map[string]http.HandlerFunc{"GET /v1/models": s.Handle(s.listModels), "GET /v1/models/{name...}": s.Handle(s.oneModel)}},
+		{"Ollama", (&ollama.Librarian{Responder: s.Responder, Open: s.openLibrary}).Routes()},
+		{"Ollama", map[string]http.HandlerFunc{"GET /api/tags": s.Handle(s.tags), "GET /api/ps": s.Handle(s.ps)}},
+		{"vLLM", map[string]http.HandlerFunc{"GET /lora-adapters": s.ofLoaded}},
+		{"llama.cpp", map[string]http.HandlerFunc{"GET /props": s.ofLoaded, "GET /slots": s.ofLoaded}},
+		{"Ridge", s.own()},
 	} {
-		for pattern, handler := range routes {
-			s.handle(pattern, handler)
+		for pattern, handler := range group.routes {
+			s.handle(group.api, pattern, handler)
 		}
 	}
-	for pattern, handler := range map[string]http.HandlerFunc{
-		"GET /v1/models":           s.Handle(s.listModels),
-		"GET /v1/models/{name...}": s.Handle(s.oneModel),
-		"GET /api/tags":            s.Handle(s.tags),
-		"GET /api/ps":              s.Handle(s.ps),
+}
+
+// own are the endpoints that belong to no API.
+func (s *Models) own() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
 		"GET /health": func(w http.ResponseWriter, _ *http.Request) {
 			api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 		},
-		"GET /version":     s.Handle(s.version),
-		"GET /api/version": s.Handle(s.ollamaVersion),
+		"GET /openapi.json": s.Handle(s.openapi),
+		"GET /version":      s.Handle(s.version),
+		"GET /api/version":  s.Handle(s.ollamaVersion),
 		"GET /metrics": func(w http.ResponseWriter, r *http.Request) {
 			promhttp.HandlerFor(s.registries(), promhttp.HandlerOpts{}).ServeHTTP(w, r)
 		},
 		"GET /v1/requests/{id}/explain":  s.explain,
 		"GET /stats":                     s.ofLoaded,
 		"GET /steps":                     s.ofLoaded,
-		"GET /lora-adapters":             s.ofLoaded,
-		"GET /props":                     s.ofLoaded,
-		"GET /slots":                     s.ofLoaded,
 		"GET /{$}":                       page,
 		"GET " + pageFiles + "{file...}": page,
 		catchAll:                         s.notFound,
-	} {
-		s.handle(pattern, handler)
 	}
 }
 
-// handle registers an endpoint, under its path without /v1 too where clients call it so.
-func (s *entrance) handle(pattern string, handler http.HandlerFunc) {
-	s.mux.HandleFunc(pattern, handler)
-	if short := withoutVersion(pattern); short != "" {
-		s.mux.HandleFunc(short, handler)
+// handle registers an endpoint of an API, under its path without /v1 too where clients call it so.
+func (s *entrance) handle(api, pattern string, handler http.HandlerFunc) {
+	for _, p := range []string{pattern, withoutVersion(pattern)} {
+		if p != "" {
+			s.mux.HandleFunc(p, handler)
+			s.described.describe(api, p)
+		}
 	}
 }
 

@@ -14,28 +14,42 @@ import (
 	"github.com/ridge-llm/ridge/server/llamacpp"
 	"github.com/ridge-llm/ridge/server/ollama"
 	"github.com/ridge-llm/ridge/server/openai"
+	"github.com/ridge-llm/ridge/server/serving"
+	"github.com/ridge-llm/ridge/server/store"
 	"github.com/ridge-llm/ridge/server/vllm"
 )
 
 // route registers every endpoint: those of the APIs, and the server's own.
 func (s *Server) route() {
-	for _, routes := range []map[string]http.HandlerFunc{
-		openai.New(s.Service, s.Responder, s.responses).Routes(),
-		openai.NewKept(s.Responder, s.responses).Routes(),
-		vllm.New(s.Service, s.Responder).Routes(),
-		anthropic.New(s.Service, s.Responder).Routes(),
-		ollama.New(s.Service, s.Responder).Routes(),
-		(&ollama.Librarian{Responder: s.Responder, Open: noLibrary}).Routes(),
-		llamacpp.New(s.Service, s.Responder).Routes(),
-		s.batches.Routes(),
-		s.own(),
-	} {
-		for pattern, handler := range routes {
+	for _, group := range append(modelRoutes(s.Service, s.Responder, s.responses),
+		apiRoutes{"OpenAI", openai.NewKept(s.Responder, s.responses).Routes()},
+		apiRoutes{"Ollama", (&ollama.Librarian{Responder: s.Responder, Open: noLibrary}).Routes()},
+		apiRoutes{"OpenAI", s.batches.Routes()},
+		apiRoutes{"Ridge", s.own()},
+	) {
+		for pattern, handler := range group.routes {
 			if slices.Contains(answering, pattern) {
 				handler = s.cascaded(pattern, handler)
 			}
-			s.handle(pattern, handler)
+			s.handle(group.api, pattern, handler)
 		}
+	}
+}
+
+// apiRoutes are endpoints of one API, by their patterns.
+type apiRoutes struct {
+	api    string
+	routes map[string]http.HandlerFunc
+}
+
+// modelRoutes are the endpoints of all APIs that a model answers. kept is the store of its responses; nil: none are kept.
+func modelRoutes(m *serving.Service, r *api.Responder, kept *store.Store) []apiRoutes {
+	return []apiRoutes{
+		{"OpenAI", openai.New(m, r, kept).Routes()},
+		{"vLLM", vllm.New(m, r).Routes()},
+		{"Anthropic", anthropic.New(m, r).Routes()},
+		{"Ollama", ollama.New(m, r).Routes()},
+		{"llama.cpp", llamacpp.New(m, r).Routes()},
 	}
 }
 
@@ -55,6 +69,7 @@ func withoutVersion(pattern string) string {
 func (s *Server) own() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"GET /health":                    s.health,
+		"GET /openapi.json":              s.Handle(s.openapi),
 		"GET /version":                   s.Handle(s.version),
 		"GET /api/version":               s.Handle(s.ollamaVersion),
 		"GET /metrics":                   promhttp.HandlerFor(s.registries(), promhttp.HandlerOpts{}).ServeHTTP,
