@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/weights"
 )
 
 // contents is what ridge show says, in the form of its JSON. Sizes are in bytes.
@@ -21,7 +22,8 @@ type contents struct {
 	Bytes         int64              `json:"tensor_bytes"`
 	BitsPerWeight float64            `json:"bits_per_weight"`
 	Formats       formatMix          `json:"formats"`
-	Sizes         sizes              `json:"sizes"`
+	Sizes         *sizes             `json:"sizes,omitempty"`                    // absent: Ridge does not run the model
+	Problem       string             `json:"problem,omitempty"`                  // why not
 	CacheBytes    int64              `json:"cache_bytes_per_token"`              // keys and values in F16
 	StateBytes    int64              `json:"state_bytes_per_sequence,omitempty"` // of recurrent layers, in F32
 	CacheContext  int64              `json:"cache_bytes_of_a_context"`           // of the longest sequence, with what layers with windows keep of it
@@ -94,7 +96,10 @@ func (m metaLine) short() string {
 }
 
 // openModel opens the named model or the built-in one.
-func openModel(args []string) (*modeldir.Dir, error) {
+func openModel(args []string) (*modeldir.Dir, error) { return openNamed(args, modeldir.Open) }
+
+// openNamed opens the named model by a function, or the built-in one.
+func openNamed(args []string, open func(path string) (*modeldir.Dir, error)) (*modeldir.Dir, error) {
 	if len(args) == 0 {
 		fmt.Fprintln(os.Stderr, "ridge: no model named, using the built-in one")
 		return modeldir.Builtin()
@@ -103,22 +108,15 @@ func openModel(args []string) (*modeldir.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return modeldir.Open(path)
+	return open(path)
 }
 
 // readContents looks at everything in a model.
 func readContents(b *modeldir.Dir, tensors, metadata bool) (*contents, error) {
-	g, err := b.Model.Graph(model.Options{Cache: graph.F16})
-	if err != nil {
-		return nil, err
+	c := &contents{Name: b.Name, Path: b.Source.Path, Formats: formatMix{}}
+	if err := c.readModel(b); err != nil {
+		c.Architecture, c.Problem = claimed(b), err.Error()
 	}
-	c := &contents{Name: b.Name, Path: b.Source.Path, Architecture: b.Model.Arch.Name, Formats: formatMix{}, Sizes: sizesOf(b.Model.Config)}
-	c.Sizes.MTPLayers = b.Model.MTPLayers()
-	for _, cache := range g.Caches {
-		c.CacheBytes += cache.RowBytes()
-		c.StateBytes += cache.StateBytes()
-	}
-	c.CacheContext = g.CacheBytes(graph.CacheShape{Seqs: 1, Tokens: b.Model.Config.Context, PageSize: 16})
 	for _, name := range b.Source.Names() {
 		info, data, err := b.Source.Raw(name)
 		if err != nil {
@@ -141,14 +139,49 @@ func readContents(b *modeldir.Dir, tensors, metadata bool) (*contents, error) {
 			c.Metadata = append(c.Metadata, metaLine{key, b.Source.Metadata[key]})
 		}
 	}
+	var err error
 	if c.Sampling, err = samplingText(b); err != nil {
 		return nil, err
 	}
 	return c, c.readText(b)
 }
 
-func sizesOf(c *model.Config) sizes {
-	s := sizes{
+// readModel looks at the model; it fails where Ridge does not run it.
+func (c *contents) readModel(b *modeldir.Dir) error {
+	if b.NoModel != nil {
+		return b.NoModel
+	}
+	g, err := b.Model.Graph(model.Options{Cache: graph.F16})
+	if err != nil {
+		return err
+	}
+	c.Architecture, c.Sizes = b.Model.Arch.Name, sizesOf(b.Model.Config)
+	c.Sizes.MTPLayers = b.Model.MTPLayers()
+	for _, cache := range g.Caches {
+		c.CacheBytes += cache.RowBytes()
+		c.StateBytes += cache.StateBytes()
+	}
+	c.CacheContext = g.CacheBytes(graph.CacheShape{Seqs: 1, Tokens: b.Model.Config.Context, PageSize: 16})
+	return nil
+}
+
+// claimed is the architecture that the files name, whether it is known or not; "" for none.
+func claimed(b *modeldir.Dir) string {
+	if b.Source.Kind == weights.GGUF {
+		name, _ := b.Source.Metadata["general.architecture"].(string)
+		return name
+	}
+	var config struct {
+		Architectures []string `json:"architectures"`
+	}
+	if json.Unmarshal(b.Source.Config, &config) != nil {
+		return ""
+	}
+	return strings.Join(config.Architectures, ", ")
+}
+
+func sizesOf(c *model.Config) *sizes {
+	s := &sizes{
 		Layers: c.Layers, Hidden: c.Hidden, FFN: c.FFN, Activation: c.Act.String(), Heads: c.Heads, HeadDim: c.HeadDim,
 		KVHeads: c.KVHeads, Context: c.Context, Positions: "learned", Tied: c.Tied,
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/internal/hub"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 )
 
 func showCommand() *cobra.Command {
@@ -19,13 +20,14 @@ func showCommand() *cobra.Command {
 		Use:   "show [MODEL]",
 		Short: "Show what is in a model file",
 		Long: `Show says what a GGUF file or a Hugging Face directory holds: architecture, sizes, number formats, tokenizer, chat
-template, and the KV cache size of a token. Without MODEL it shows the built-in one.`,
+template, and the KV cache size of a token. Of a file that Ridge does not run (a vocabulary alone, another architecture) it
+shows what there is, and says why. Without MODEL it shows the built-in one.`,
 		Example: `  ridge show model.gguf
   ridge show ./Qwen3-4B --tensors
   ridge show model.gguf --json --metadata`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := openModel(args)
+			b, err := openNamed(args, modeldir.OpenAny)
 			if err != nil {
 				return err
 			}
@@ -55,19 +57,10 @@ func (c *contents) print(out io.Writer) error {
 	row("model", "%s (%s)", c.Name, c.Path)
 	row("architecture", "%s, %s parameters", c.Architecture, convert.SizeLabel(c.Parameters))
 	row("weights", "%s, %.2f bits each: %s", hub.Bytes(c.Bytes), c.BitsPerWeight, c.Formats)
-	s := c.Sizes
-	row("sizes", "%d layers, hidden size %d, feed-forward %d (%s)", s.Layers, s.Hidden, s.FFN, s.Activation)
-	if s.MTPLayers > 0 {
-		row("MTP layers", "%d, behind the others, for --speculative-config '{\"method\": \"mtp\"}'", s.MTPLayers)
-	}
-	row("attention", "%d heads of %d, %d key-value heads%s", s.Heads, s.HeadDim, s.KVHeads, c.windowText())
-	if s.Mask != nil {
-		row("diffusion", "looks both ways and fills in what is masked by token %d", *s.Mask)
-	}
-	row("positions", "%s", s.Positions)
-	row("context", "%d tokens; KV cache in F16: %s per token, %s for the whole context", s.Context, hub.Bytes(c.CacheBytes), hub.Bytes(c.CacheContext))
-	if c.StateBytes > 0 {
-		row("state", "%s per sequence in F32, in recurrent layers", hub.Bytes(c.StateBytes))
+	if c.Problem != "" {
+		row("Ridge runs it", "no: %s", c.Problem)
+	} else {
+		c.printSizes(row)
 	}
 	if t := c.Tokenizer; t != nil {
 		row("tokenizer", "%s, %d tokens, %d of them special", t.Kind, t.Vocabulary, t.Special)
@@ -83,6 +76,24 @@ func (c *contents) print(out io.Writer) error {
 		return err
 	}
 	return c.printLists(out)
+}
+
+// printSizes prints the rows of a model that Ridge runs.
+func (c *contents) printSizes(row func(what, format string, args ...any)) {
+	s := c.Sizes
+	row("sizes", "%d layers, hidden size %d, feed-forward %d (%s)", s.Layers, s.Hidden, s.FFN, s.Activation)
+	if s.MTPLayers > 0 {
+		row("MTP layers", "%d, behind the others, for --speculative-config '{\"method\": \"mtp\"}'", s.MTPLayers)
+	}
+	row("attention", "%d heads of %d, %d key-value heads%s", s.Heads, s.HeadDim, s.KVHeads, c.windowText())
+	if s.Mask != nil {
+		row("diffusion", "looks both ways and fills in what is masked by token %d", *s.Mask)
+	}
+	row("positions", "%s", s.Positions)
+	row("context", "%d tokens; KV cache in F16: %s per token, %s for the whole context", s.Context, hub.Bytes(c.CacheBytes), hub.Bytes(c.CacheContext))
+	if c.StateBytes > 0 {
+		row("state", "%s per sequence in F32, in recurrent layers", hub.Bytes(c.StateBytes))
+	}
 }
 
 // printLists prints what --tensors and --metadata ask for.

@@ -19,6 +19,8 @@ type Dir struct {
 	Name   string // for display: the file's or folder's name
 	Source *weights.Source
 	Model  *model.Model
+	// NoModel is why Model is nil, in what OpenAny has opened.
+	NoModel error
 
 	replaced map[string]quant.Tensor
 }
@@ -30,6 +32,19 @@ func Open(path string) (*Dir, error) {
 		return nil, err
 	}
 	return fromSource(nameOf(path), s)
+}
+
+// OpenAny is Open for looking at what is in the files. They may hold no model that Ridge runs: a vocabulary alone, or one of another architecture.
+func OpenAny(path string) (*Dir, error) {
+	s, err := weights.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{Name: nameOf(path), Source: s}
+	if d.NoModel = d.readModel(); d.NoModel != nil {
+		d.Model = nil
+	}
+	return d, nil
 }
 
 // nameOf is the display name of the model at a path: its file's or folder's name, or, of a folder in the cache of Hugging Face's tools
@@ -47,8 +62,16 @@ func nameOf(path string) string {
 // fromSource finds out which architecture a source holds; it owns the source from then on.
 func fromSource(name string, s *weights.Source) (*Dir, error) {
 	d := &Dir{Name: name, Source: s}
-	var err error
-	switch {
+	if err := d.readModel(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// readModel finds out which architecture the source holds.
+func (d *Dir) readModel() (err error) {
+	switch s := d.Source; {
 	case s.Kind == weights.GGUF:
 		d.Model, err = model.FromGGUF(s.Path, s.Metadata, d)
 	case s.Config == nil:
@@ -56,11 +79,7 @@ func fromSource(name string, s *weights.Source) (*Dir, error) {
 	default:
 		d.Model, err = model.FromHF(filepath.Join(s.Path, "config.json"), s.Config, d)
 	}
-	if err != nil {
-		s.Close()
-		return nil, err
-	}
-	return d, nil
+	return err
 }
 
 // Replace puts another tensor of the same shape, in any format, in the place of one of the file's, or beside them; the zero Tensor takes it away

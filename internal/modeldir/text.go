@@ -104,18 +104,18 @@ func (d *Dir) readGeneration(g *Generation, name string, data []byte) error {
 }
 
 // OpenTokenizer reads the tokenizer of a model that is given as for Open, or a tokenizer.json by itself; no weights are
-// needed.
+// needed, nor does the architecture matter.
 func OpenTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	dir := path
 	if filepath.Base(path) == "tokenizer.json" {
 		dir = filepath.Dir(path)
 	} else if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		b, err := Open(path)
+		s, err := weights.Open(path)
 		if err != nil {
 			return nil, err
 		}
-		defer b.Close()
-		return b.Tokenizer()
+		defer s.Close()
+		return (&Dir{Name: nameOf(path), Source: s}).Tokenizer()
 	}
 	file, err := regular.ReadFile(filepath.Join(dir, "tokenizer.json"))
 	if err != nil {
