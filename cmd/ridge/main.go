@@ -94,6 +94,7 @@ take one use the small built-in model when none is named, so that everything can
 		}
 	}
 	cmd.AddCommand(configCommand(), versionCommand(), manCommand())
+	completeValues(cmd)
 	cmd.PersistentFlags().String("config", "", "file of settings (ridge config); default: RIDGE_CONFIG, or ridge/config.yaml in the user's folder of settings")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Name() == "config" || cmd.Name() == "help" {
