@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http/httptest"
 	"regexp"
 	"runtime"
@@ -309,9 +310,11 @@ func (l *life) end(stop func(), returned <-chan error, over <-chan struct{}) {
 		early = time.After(time.Duration(l.rng.IntN(4000)) * time.Millisecond)
 	}
 	var err error
+	crashed := false
 	select {
 	case <-l.crashed:
 		l.pipes.cut()
+		crashed = true
 	case err = <-returned: // the model has failed
 		if !l.device.fails() {
 			l.errorf("the server ends: %v", err)
@@ -324,11 +327,15 @@ func (l *life) end(stop func(), returned <-chan error, over <-chan struct{}) {
 		if l.rng.IntN(2) == 0 {
 			l.disk.Crash()
 			l.pipes.cut()
+			crashed = true
 		}
 	}
 	stop()
 	err = <-returned
 	l.pipes.cut()
+	if crashed && errors.Is(err, net.ErrClosed) { // the server saw its listener go before it was stopped
+		return
+	}
 	if err != nil && !strings.Contains(err.Error(), "were cut off") && !l.device.fails() {
 		l.errorf("the server ends with %v", err)
 	}
