@@ -207,8 +207,9 @@ func (s *residents) end() { <-s.turn }
 func (s *residents) bring(x *resident, l *loading) {
 	err := ridge.ErrClosed
 	if s.begin() {
+		// The turn ends once those who wait are counted: until then the model looks unused, and the next to load would have it leave.
+		defer s.end()
 		err = s.loadFor(x, l)
-		s.end()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
