@@ -22,7 +22,7 @@ func TestRecurrent(t *testing.T) {
 	if testing.Short() {
 		names = names[:2]
 	}
-	for _, name := range names {
+	for i, name := range names {
 		dir := filepath.Join("../../shared/reference/architectures", name)
 		if _, err := os.Stat(dir); err != nil {
 			t.Skip("the reference models are not here:", err)
@@ -37,7 +37,7 @@ func TestRecurrent(t *testing.T) {
 		}
 		var preemptions, swaps int64 // with an index, states that are kept may leave room for fewer requests at a time, which then preempt nothing
 		want := talk(t, windowedAt(t, dir, open(), graph.F16, alone, keepAll, Options{Index: "none"}))
-		for _, index := range []string{"radix", "hash", "none"} {
+		for _, index := range []string{[]string{"radix", "hash"}[i%2], "none"} {
 			for _, how := range []keep{windows, tightly, swapped} {
 				t.Run(fmt.Sprintf("%s/%s/%d", name, index, how), func(t *testing.T) {
 					e := windowedAt(t, dir, open(), graph.F16, lim, how, Options{Index: index})

@@ -16,7 +16,7 @@ import (
 func TestOps(t *testing.T) {
 	heavy := 0 // cases of ops that take their time, or of which there are many
 	for i, c := range testkit.Cases() {
-		for _, cache := range []graph.Type{graph.F32, graph.F16, graph.BF16, graph.I8} {
+		for j, cache := range []graph.Type{graph.F32, graph.F16, graph.BF16, graph.I8} {
 			if cache != graph.F32 && c.Op != "Attention" {
 				continue
 			}
@@ -26,7 +26,7 @@ func TestOps(t *testing.T) {
 					continue
 				}
 			}
-			t.Run(fmt.Sprintf("%s/%s", c.Name, cache), func(t *testing.T) { compare(t, c, cache, uint64(i)) })
+			t.Run(fmt.Sprintf("%s/%s", c.Name, cache), func(t *testing.T) { compare(t, c, cache, uint64(i), (i+j)%4 == 0) })
 		}
 	}
 }
@@ -65,7 +65,8 @@ func groupedError(dev *Device, g *graph.Graph, rows int) float64 {
 	return 0
 }
 
-func compare(t *testing.T, c testkit.Case, cache graph.Type, seed uint64) {
+// compare leaves plain Go's attention out unless generic is set: it takes half of the time of all, and types of caches differ there in how a row is read alone.
+func compare(t *testing.T, c testkit.Case, cache graph.Type, seed uint64, generic bool) {
 	g, w, lim, batches, err := c.Build(graph.F32, cache, seed)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +84,10 @@ func compare(t *testing.T, c testkit.Case, cache graph.Type, seed uint64) {
 	if cache == graph.I8 {
 		tolerance = 5e-4 // Q and P are quantized to 16 bits; the cache itself has an error of 4e-3
 	}
-	for _, dev := range devices() {
+	for i, dev := range devices() {
+		if tiers()[i] == gemm.Generic && c.Op == "Attention" && !generic {
+			continue
+		}
 		tolerance := max(tolerance, groupedError(dev, g, lim.Tokens))
 		got, err := testkit.Outputs(g, dev, w, lim, batches)
 		if err != nil {
