@@ -16,9 +16,10 @@ type chain struct {
 	temperature float64     // that the logits are divided by
 }
 
-// chainSteps are the samplers by llama.cpp's names. dry is not among them: it is refused as a setting.
+// chainSteps are the samplers by llama.cpp's names.
 var chainSteps = map[string]func(*chain){
 	"penalties":   (*chain).penalise,
+	"dry":         (*chain).dry,
 	"top_n_sigma": func(c *chain) { c.nearTop(c.state.params.TopNSigma) },
 	"top_k":       func(c *chain) { c.likeliest(c.state.params.TopK) },
 	"typ_p":       func(c *chain) { c.typical(c.state.params.TypicalP) },
@@ -29,7 +30,7 @@ var chainSteps = map[string]func(*chain){
 }
 
 // llamaOrder is the order of samplers where a request does not say one.
-var llamaOrder = []string{"penalties", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"}
+var llamaOrder = []string{"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"}
 
 // SamplerNames are the names that Params.Samplers may have, in llama.cpp's order.
 func SamplerNames() []string { return slices.Clone(llamaOrder) }

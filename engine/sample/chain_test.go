@@ -32,7 +32,7 @@ func chainOf(row []float32, p *Params, prompt, output []int32, chance float64) (
 	o.sort()
 	order := p.Samplers
 	if len(order) == 0 {
-		order = []string{"penalties", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"}
+		order = []string{"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"}
 	}
 	for _, name := range order {
 		o.step(name)
@@ -81,6 +81,8 @@ func (o *chainOracle) step(name string) {
 	switch name {
 	case "penalties":
 		o.penalise()
+	case "dry":
+		o.dry()
 	case "top_n_sigma":
 		o.nearTop()
 	case "top_k":
@@ -125,6 +127,63 @@ func (o *chainOracle) penalise() {
 			o.margin = min(o.margin, math.Abs(o.logits[id]-o.logits[last]))
 		}
 	}
+}
+
+// dry is the penalty by its description: of every place where the latest tokens have occurred before, back to the last breaker.
+func (o *chainOracle) dry() {
+	all := slices.Concat(o.prompt, o.output)
+	if o.p.DryMultiplier == 0 || o.p.DryWindow == 0 {
+		return
+	}
+	if o.p.DryWindow > 0 {
+		all = all[max(0, len(all)-o.p.DryWindow):]
+	}
+	if len(all) <= o.p.DryAllowedLength {
+		return
+	}
+	end := all[afterBreaker(all, o.p.DryBreakers):]
+	before := slices.Clone(o.logits)
+	for id := range o.logits {
+		longest := -1
+		for place := 0; place < len(all); place++ { // the token occurred there, behind n of the latest
+			if all[place] != int32(id) {
+				continue
+			}
+			n := 0
+			for n < place && n < len(end) && all[place-1-n] == end[len(end)-1-n] {
+				n++
+			}
+			longest = max(longest, n)
+		}
+		if alone := o.p.DryBreakers != nil && afterBreaker([]int32{int32(id)}, o.p.DryBreakers) == 1; longest >= o.p.DryAllowedLength && len(end) >= o.p.DryAllowedLength && !alone {
+			o.logits[id] = float64(float32(o.logits[id] - o.p.DryMultiplier*math.Pow(o.p.DryBase, float64(longest-o.p.DryAllowedLength))))
+		}
+	}
+	o.sort()
+	for i, id := range o.ids[1:] {
+		if last := o.ids[i]; before[id] != before[last] {
+			o.margin = min(o.margin, math.Abs(o.logits[id]-o.logits[last]))
+		}
+	}
+}
+
+// afterBreaker is the place behind the last breaker: of those that begin last the longest.
+func afterBreaker(all []int32, b *Breakers) int {
+	if b == nil {
+		return 0
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		longest := -1
+		for _, tail := range b.tails[all[i]] {
+			if rest := all[i+1:]; len(rest) >= len(tail) && slices.Equal(rest[:len(tail)], tail) {
+				longest = max(longest, len(tail))
+			}
+		}
+		if longest >= 0 {
+			return i + 1 + longest
+		}
+	}
+	return 0
 }
 
 func (o *chainOracle) nearTop() {
@@ -175,6 +234,13 @@ func drawChain(t *rapid.T, vocab int) Params {
 	p.TopNSigma = rapid.SampledFrom([]float64{0, 0.513, 1.337}).Draw(t, "top_n_sigma")
 	p.XTCProbability = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "xtc_probability")
 	p.XTCThreshold = rapid.SampledFrom([]float64{0.00123, 0.0517, 0.313, 0.7}).Draw(t, "xtc_threshold")
+	p.DryMultiplier = rapid.SampledFrom([]float64{0, 0.813, 3}).Draw(t, "dry_multiplier")
+	p.DryBase = rapid.SampledFrom([]float64{1, 1.75, 4}).Draw(t, "dry_base")
+	p.DryAllowedLength = rapid.IntRange(0, 3).Draw(t, "dry_allowed_length")
+	p.DryWindow = rapid.SampledFrom([]int{-1, -1, 0, 3, 9}).Draw(t, "dry_penalty_last_n")
+	if some := rapid.SliceOfN(rapid.SliceOfN(rapid.Int32Range(0, int32(vocab-1)), 1, 3), 0, 3).Draw(t, "dry_sequence_breakers"); len(some) > 0 {
+		p.DryBreakers = NewBreakers(some)
+	}
 	p.DynatempRange = rapid.SampledFrom([]float64{0, 0.4, 2}).Draw(t, "dynatemp_range")
 	p.DynatempExponent = rapid.SampledFrom([]float64{0.5, 1, 3}).Draw(t, "dynatemp_exponent")
 	if rapid.Bool().Draw(t, "ordered") {

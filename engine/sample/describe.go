@@ -45,7 +45,7 @@ func (s *State) After(drafted []int32) *State {
 		s.ahead = &State{}
 	}
 	a := s.ahead
-	history := a.history
+	history, repeats := a.history, a.repeats
 	*a = State{params: s.params, static: s.static, bias: s.bias, fixed: s.fixed, most: s.most, next: bound{after: -1}, outputs: s.outputs + uint64(len(drafted))}
 	if s.params.penalised() {
 		history.copy(&s.history)
@@ -53,7 +53,13 @@ func (s *State) After(drafted []int32) *State {
 			history.add(id, true)
 		}
 	}
-	a.history = history
+	if s.params.dry() {
+		repeats.copy(&s.repeats)
+		for _, id := range drafted {
+			repeats.add(id)
+		}
+	}
+	a.history, a.repeats = history, repeats
 	return a
 }
 

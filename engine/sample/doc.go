@@ -23,6 +23,7 @@
 // With one of llama.cpp's own samplers on (Params.Chained) the order is llama.cpp's from the penalties on, and the
 // filters look at probabilities before temperature:
 //
+//	dry              lower what would go on with a repetition, behind the penalties
 //	top-nσ           keep the logits within n standard deviations of the highest
 //	top-k, typical-p, top-p, min-p
 //	xtc              now and then leave out the likeliest but the last above a threshold

@@ -23,6 +23,13 @@ type Params struct {
 	DynatempRange    float64  // ≥ 0: the temperature is between Temperature ± this, by how sure the model is; 0 is Temperature always
 	DynatempExponent float64  // > 0, of that part of the most entropy there could be which says where between
 
+	// DRY lowers what would go on with a repetition; see Breakers.
+	DryMultiplier    float64   // ≥ 0; 0 is off
+	DryBase          float64   // ≥ 1
+	DryAllowedLength int       // ≥ 0: tokens that may repeat without a penalty that grows
+	DryWindow        int       // it looks at the last so many tokens, prompt and output alike; -1 is all, 0 is off
+	DryBreakers      *Breakers // sequences that end repetitions; nil: none
+
 	// Mirostat, 1 or 2, chooses so that tokens surprise by MirostatTau bits on average (arXiv:2007.14966), and of the rest
 	// only Temperature, the masks and LogitBias count, as in llama.cpp. 0 is off.
 	Mirostat    int
@@ -50,7 +57,7 @@ type Params struct {
 
 // Default returns the settings that change nothing: temperature 1, every filter and penalty off.
 func Default() Params {
-	return Params{Temperature: 1, TopP: 1, TypicalP: 1, XTCThreshold: 0.1, DynatempExponent: 1, MirostatTau: 5, MirostatEta: 0.1, RepetitionPenalty: 1}
+	return Params{Temperature: 1, TopP: 1, TypicalP: 1, XTCThreshold: 0.1, DynatempExponent: 1, DryBase: 1.75, DryAllowedLength: 2, DryWindow: -1, MirostatTau: 5, MirostatEta: 0.1, RepetitionPenalty: 1}
 }
 
 // greedyBelow is the temperature under which a request is greedy, as in vLLM: dividing by less overflows float32.
@@ -77,6 +84,10 @@ func (p *Params) Validate(vocab int) error {
 		{"xtc_threshold", p.XTCThreshold, p.XTCThreshold >= 0 && p.XTCThreshold <= 1, "between 0 and 1"},
 		{"dynatemp_range", p.DynatempRange, p.DynatempRange >= 0, "0 or more"},
 		{"dynatemp_exponent", p.DynatempExponent, p.DynatempExponent > 0, "above 0"},
+		{"dry_multiplier", p.DryMultiplier, p.DryMultiplier >= 0, "0 (off) or more"},
+		{"dry_base", p.DryBase, p.DryBase >= 1, "1 or more"},
+		{"dry_allowed_length", float64(p.DryAllowedLength), p.DryAllowedLength >= 0, "0 or more"},
+		{"dry_penalty_last_n", float64(p.DryWindow), p.DryWindow >= -1, "0 (off), -1 (all tokens) or a number of tokens"},
 		{"mirostat", float64(p.Mirostat), p.Mirostat >= 0 && p.Mirostat <= 2, "0 (off), 1 or 2"},
 		{"mirostat_tau", p.MirostatTau, p.MirostatTau >= 0, "0 or more"},
 		{"mirostat_eta", p.MirostatEta, p.MirostatEta >= 0, "0 or more"},
@@ -140,6 +151,8 @@ func (p *Params) Chained() string {
 		return "top_n_sigma"
 	case p.XTCProbability > 0 && p.XTCThreshold <= xtcMost:
 		return "xtc_probability"
+	case p.dry():
+		return "dry_multiplier"
 	case p.DynatempRange > 0:
 		return "dynatemp_range"
 	}

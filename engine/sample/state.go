@@ -12,6 +12,7 @@ type State struct {
 	static  []uint32 // allowed and banned ids as a mask, [vocab/32]; nil if neither is set
 	bias    []bias   // logit_bias, by id
 	history history  // empty unless a penalty is on
+	repeats repeats  // empty unless DRY is on
 	outputs uint64   // output tokens so far
 	again   uint64   // see Again
 	place   uint64   // likewise
@@ -52,6 +53,10 @@ func NewState(params Params, vocab int, prompt []int32) (*State, error) {
 			s.history.add(id, false)
 		}
 	}
+	if params.dry() {
+		s.repeats.limit = params.DryWindow
+		s.repeats.tokens = slices.Clone(prompt)
+	}
 	return s, nil
 }
 
@@ -66,6 +71,9 @@ func (s *State) Observe(id int32) {
 	if s.params.penalised() {
 		s.history.add(id, true)
 	}
+	if s.params.dry() {
+		s.repeats.add(id)
+	}
 }
 
 // Again is for tokens that are found in any order, several before one is observed: the next Sample is for the one behind place others that are not, and
@@ -74,7 +82,7 @@ func (s *State) Again(n, place int) { s.again, s.place = uint64(n)<<32, uint64(p
 
 // changesLogits reports whether anything but temperature and the filters will touch the row.
 func (s *State) changesLogits(mask []uint32) bool {
-	return mask != nil || s.static != nil || len(s.bias) > 0 || s.params.penalised() || s.early()
+	return mask != nil || s.static != nil || len(s.bias) > 0 || s.params.penalised() || s.params.dry() || s.early()
 }
 
 // early reports whether the output must not end yet.
