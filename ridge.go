@@ -65,10 +65,11 @@ type Model struct {
 	head        *modeldir.Head                     // of a model that compares texts; nil: there is none
 	segments    int                                // that an encoder tells apart
 	languages   func() (*language.Compiler, error) // made when first asked for
-	secret      [32]byte                           // keys the salts of tenants
-	recordOf    string                             // the tenant whose requests a recording shows that hides all others
-	exits       *earlyexit.Runner                  // nil: no token leaves the model early
-	recording   *recording.Writer                  // nil: there is none
+	breakers    breakerTokens
+	secret      [32]byte          // keys the salts of tenants
+	recordOf    string            // the tenant whose requests a recording shows that hides all others
+	exits       *earlyexit.Runner // nil: no token leaves the model early
+	recording   *recording.Writer // nil: there is none
 	adapters    *adapterSet
 	runtime     *Runtime
 	reserved    int64 // bytes of the device that the Runtime has reserved for the model

@@ -93,7 +93,7 @@ func TestTruncation(t *testing.T) {
 		{"/api/chat", `{"options": {"num_ctx": 4096}, ` + talk(0) + "}", 400, "options.num_ctx is 4096"},
 		{"/api/chat", `{"options": {"xtc_threshold": 2}, ` + talk(0) + "}", 400, "xtc_threshold is 2"},
 		{"/api/chat", `{"options": {"mirostat": 3}, ` + talk(0) + "}", 400, "mirostat is 3"},
-		{"/api/chat", `{"options": {"dry_multiplier": 2}, ` + talk(0) + "}", 400, "options.dry_multiplier is not supported"},
+		{"/api/chat", `{"options": {"dry_multiplier": -2}, ` + talk(0) + "}", 400, "dry_multiplier is -2"},
 		{"/api/chat", `{"stream": false, "options": {"num_ctx": 128, "mirostat": 0, "num_predict": 2, "repeat_last_n": 64}, ` + talk(0) + "}", 200, "done"},
 	} {
 		if status, text := post(t, h, c.path, c.body); status != c.status || !strings.Contains(text, c.want) {

@@ -129,7 +129,9 @@ func (f *samplingFlags) params(cmd *cobra.Command, m *ridge.Model) (ridge.Params
 			set()
 		}
 	}
-	f.llama.set(s)
+	if err := f.llama.set(s, m); err != nil {
+		return p, err
+	}
 	if s.Seed = uint64(f.seed); f.seed < 0 {
 		s.Seed = rand.Uint64()
 	}

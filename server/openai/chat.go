@@ -80,7 +80,7 @@ func (q *ChatRequest) prompt(ctx context.Context, s *serving.Service) (p chat.Pr
 
 // Job returns the jobs of the request, and how to parse their output.
 func (q *ChatRequest) Job(ctx context.Context, s *serving.Service) (all []serving.Job, o chat.OutputOptions, err error) {
-	p, err := q.params(s)
+	p, err := q.params(ctx, s)
 	if err != nil {
 		return nil, o, err
 	}

@@ -90,7 +90,7 @@ func (q *CompletionRequest) jobs(ctx context.Context, s *serving.Service, field 
 	if err := q.checkBest(); err != nil {
 		return nil, err
 	}
-	p, err := q.params(s)
+	p, err := q.params(ctx, s)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,11 @@ type SamplerFields struct {
 	MirostatTau      *float64    `json:"mirostat_tau"`
 	MirostatEta      *float64    `json:"mirostat_eta"`
 	Samplers         samplerList `json:"samplers"`
+	DryMultiplier    *float64    `json:"dry_multiplier"`
+	DryBase          *float64    `json:"dry_base"`
+	DryAllowedLength *int        `json:"dry_allowed_length"`
+	DryLast          *int        `json:"dry_penalty_last_n"`    // -1: all
+	DryBreakers      breakerList `json:"dry_sequence_breakers"` // not given: llama.cpp's
 }
 
 // set sets what the fields say.
@@ -39,6 +44,10 @@ func (f *SamplerFields) set(s *ridge.Sampling) {
 	api.Set(&s.MirostatTau, f.MirostatTau)
 	api.Set(&s.MirostatEta, f.MirostatEta)
 	s.Samplers = f.Samplers
+	api.Set(&s.DryMultiplier, f.DryMultiplier)
+	api.Set(&s.DryBase, f.DryBase)
+	api.Set(&s.DryAllowedLength, f.DryAllowedLength)
+	api.Set(&s.DryWindow, f.DryLast)
 }
 
 // repeatLast is how many tokens llama.cpp's repeat_penalty looks at where repeat_last_n does not say.
@@ -84,7 +93,6 @@ func (f *llamaFields) penalties(s *ridge.Sampling) {
 
 // SamplerRefusals are llama.cpp's and Ollama's samplers that Ridge does not have. What else they take counts only with these.
 var SamplerRefusals = map[string]api.Refusal{
-	"dry_multiplier":         {Harmless: "0", Why: "use repeat_penalty, presence_penalty or frequency_penalty"},
 	"sampler_seq":            {Harmless: `""`, Why: "use samplers, which takes letters too"},
 	"tfs_z":                  {Harmless: "1", Why: "use min_p"},
 	"n_probs":                {Harmless: "0", Why: "use logprobs and top_logprobs"},

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
 	"math/rand/v2"
 
@@ -101,7 +102,7 @@ func (q *Sampling) choices() int {
 }
 
 // params is the model's recommended sampling with what the request sets.
-func (q *Sampling) params(service *serving.Service) (ridge.Params, error) {
+func (q *Sampling) params(ctx context.Context, service *serving.Service) (ridge.Params, error) {
 	m := service.Model
 	p := m.Defaults()
 	var err error
@@ -129,6 +130,9 @@ func (q *Sampling) params(service *serving.Service) (ridge.Params, error) {
 	p.Stop, p.IgnoreEnd, p.Priority, p.Salt = q.Stop, q.IgnoreEnd, q.Priority, q.CacheSalt
 	p.StopIDs, p.IncludeStop, p.MinTokens, s.Allowed = q.StopIDs, q.IncludeStop, q.MinTokens, q.AllowedIDs
 	s.LogitBias, p.Diffusion = q.LogitBias, q.diffusion()
+	if err := q.breakers(ctx, service, s); err != nil {
+		return p, err
+	}
 	if err := s.Validate(m.Vocab()); err != nil {
 		return p, api.InvalidSampling(err.Error())
 	}
@@ -151,7 +155,7 @@ func (q *Sampling) checkEnds(vocab int) error {
 // mayWait refuses min_tokens together with a constraint, which determines itself where the answer may end.
 func (q *Sampling) mayWait(c *ridge.Constraint) error {
 	if c != nil && q.MinTokens > 0 {
-		return api.Invalid("min_tokens", "min_tokens is %d, but the the answer is constrained to a format, which says itself where it may end", q.MinTokens)
+		return api.Invalid("min_tokens", "min_tokens is %d, but the answer is constrained to a format, which says itself where it may end", q.MinTokens)
 	}
 	return nil
 }

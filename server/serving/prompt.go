@@ -81,6 +81,12 @@ func (s *Service) EncodePairs(ctx context.Context, texts [][2]string, limit int)
 	})
 }
 
+// Breakers are texts that end repetitions; see ridge.Model.Breakers. The vocabulary is searched for each, as long as a text of many kilobytes takes.
+func (s *Service) Breakers(ctx context.Context, texts []string) (*ridge.Breakers, error) {
+	const search = 1 << 18 // bytes of a text that takes as long to encode
+	return inLane(ctx, s, search*len(texts), func() (*ridge.Breakers, error) { return s.Model.Breakers(texts) })
+}
+
 // Prompt renders a conversation.
 func (s *Service) Prompt(ctx context.Context, r chat.Request) (chat.Prompt, error) {
 	return inLane(ctx, s, r.Bytes(), func() (chat.Prompt, error) { return s.Model.Prompt(ctx, r) })
