@@ -57,6 +57,7 @@ type Acts struct {
 	blockStride    int // bytes from Q8 block to Q8 block
 	tiled          int // rows stored in tiles, see TiledActs; the others lie at rowStride and blockStride
 	group          int // numbers of a row that share a scale, see GroupedActs; 0: Q8 blocks
+	groupHeader    int // bytes before their codes
 }
 
 // FloatActs is a view of x, [m, k] row-major; x must not change while the result is used. Its Format may be changed to

@@ -52,7 +52,7 @@ func benchmarkMul(b *testing.B, tier Tier, weights []*Weights, arena []byte, m, 
 	if format == Q8 {
 		*acts = TiledActs(tier, make([]byte, ActBytes(Q8, m, w.Cols)), m, w.Cols)
 		if group > 0 {
-			*acts = GroupedActs(make([]byte, ActBytes(Q8, m, w.Cols)), m, w.Cols, group)
+			*acts = GroupedActs(tier, make([]byte, ActBytes(Q8, m, w.Cols)), m, w.Cols, group)
 		}
 		acts.Fill(tier, x, 0, m)
 	}

@@ -33,7 +33,7 @@
 // bits for eight and six bits for four, so kernels take them right-aligned, as such small numbers (see tools/asm/gemm's
 // lowLayout), and widen with VPMADDWD only every few groups: two instructions for 32 products where moving signs takes four. A byte is two
 // such codes, and takes four, but of two multiplications where signs take three of the same ports. From cache 256 rows reach 58 % of the
-// peak of VPMADDUBSW for Q4_0, 39 % for Q6_K and 32 % for bytes, whose ceiling is 50. Up to eleven rows codes are unpacked in registers, for up to six
+// peak of VPMADDUBSW for Q4_0 on Zen 4, and 32 % for bytes, whose ceiling is 50. Up to eleven rows codes are unpacked in registers, for up to six
 // rows at a time; a row then takes 32 cycles a block of 32 × 32 for four rows of Q4_0, and 50 alone, with all 32 features in a call.
 //
 // AVX-512 kernels reach 70 % of the peak from a warm cache (a block takes 66 cycles, not 61, and the prologue and epilogue of a
@@ -51,6 +51,12 @@
 // activations with per-group scales likewise (GroupedActs): a block of 128 k costs 384 VPDPBUSD and 24 float operations, 94 % of
 // the peak, in every such format. They reach 80 % from cache; docs/adr/004 has what that loses in precision. Q8_0 takes the same
 // path with its own scales, every 32.
+//
+// AVX2 without VNNI takes the same groups of activations, but codes of up to six bits stay what they are: VPMADDWD, which widens sums of
+// 16 bits anyway, multiplies by whole numbers that blocks' scales are of the group's, of up to 12 bits for codes of four, and what codes and minima are
+// off by is multiplied with the sums of the activations' bytes, in whole numbers as well, once for a group. Of each of the 24 vectors of a tile a block of
+// 32 takes eight VPMADDUBSW and 1.5 VPMADDWD on two ports, where floats every 32 take two multiplications more: the ceiling is 80 % of the peak of
+// VPMADDUBSW for codes of four bits instead of 72. On Zen 5, from cache, 256 rows reach 67 % with Q4_0 and Q4_K (62 and 56 before), 58 with Q5_K, Q3_K and Q2_K (52, 49, 43), 48 with Q6_K (42).
 //
 // Decode batches of 7 to 35 rows have weight-stationary kernels on AVX-512 machines (batchFunc): registers hold the codes of
 // a block of 32 k × 32 features, unpacked once, and the rows stream by up to six at a time, with their float sums in memory;

@@ -25,44 +25,54 @@ func ScaleGroup(tier Tier, f quant.Format, k int) int {
 	for group > 32 && k%group != 0 {
 		group /= 2
 	}
-	if tier.kernels().groupedTile == nil {
+	kernels := tier.kernels()
+	if kernels.groupedTile == nil && kernels.scaledTile[packings[f].layout] == nil {
 		return 0
 	}
 	return group
 }
 
-// A group of activations is mr float32, the scale of each row, as many int32, its floatMagic − 128 Σ, and then
-// [block][mr] 32 signed bytes. Groups lie as [K-block of kc][tile of mr rows][group].
+// A group of activations is mr float32, the scale of each row, then words of mr rows, of sums of its bytes, and then [block][mr] 32 signed bytes.
+// Groups lie as [K-block of kc][tile of mr rows][group]. Where weights have one scale for a group (see requantize), the sums are floatMagic − 128 Σ and padding;
+// where they have whole multiples of it, pairs of 16 bits: Σ of either half of each block, and then of either block of each pair.
 const (
-	groupHeader = 64
-	groupBias   = 4 * mr
-	groupBlock  = 32 * mr
+	groupSums  = 4 * mr
+	groupBlock = 32 * mr
+	mostGroup  = 128
 )
 
-// groupBytes is the size in bytes of a group of so many numbers of mr rows.
-func groupBytes(group int) int { return groupHeader + group/32*groupBlock }
+// groupHeader is the size in bytes of what lies before the codes of a group of so many blocks.
+func (k *kernels) groupHeader(blocks int) int {
+	if k.wholeScales == nil {
+		return 64
+	}
+	return groupSums * (1 + blocks + (blocks+1)/2)
+}
+
+// groupBytes is the size in bytes of a group of mr rows.
+func (a *Acts) groupBytes() int { return a.groupHeader + a.group/32*groupBlock }
 
 // GroupedActs is Q8 of m ≥ minGroupedRows rows of k with per-group scales, one for each group of so many numbers, for grouped matmuls
 // alone, in the memory that ActBytes says.
-func GroupedActs(buf []byte, m, k, group int) Acts {
+func GroupedActs(tier Tier, buf []byte, m, k, group int) Acts {
 	a := NewActs(Q8, buf, m, k)
-	if m < minGroupedRows || group < 32 || k%group != 0 || kc%group != 0 {
+	if m < minGroupedRows || group < 32 || group > mostGroup || k%group != 0 || kc%group != 0 {
 		panic(fmt.Sprintf("gemm: %d rows of %d activations cannot share scales in groups of %d", m, k, group))
 	}
-	a.group = group
+	a.group, a.groupHeader = group, tier.kernels().groupHeader(group/32)
 	return a
 }
 
 // groupedTileBytes is the size of a tile's part of a K-block that begins at k0.
 func (a *Acts) groupedTileBytes(k0 int) int {
-	return min(kc, a.K-k0) / a.group * groupBytes(a.group)
+	return min(kc, a.K-k0) / a.group * a.groupBytes()
 }
 
 // groupAt is the address of the group of row r that begins at number k.
 func (a *Acts) groupAt(r, k int) *byte {
 	k0 := k / kc * kc
 	tiles := (a.M + mr - 1) / mr
-	return offset(a.base, k0/a.group*groupBytes(a.group)*tiles+r/mr*a.groupedTileBytes(k0)+(k-k0)/a.group*groupBytes(a.group))
+	return offset(a.base, k0/a.group*a.groupBytes()*tiles+r/mr*a.groupedTileBytes(k0)+(k-k0)/a.group*a.groupBytes())
 }
 
 // fillGrouped quantizes a part of row r, numbers from on: whole groups.
@@ -70,13 +80,17 @@ func (a *Acts) fillGrouped(k *kernels, x []float32, r, from int) {
 	for len(x) > 0 {
 		n := min(len(x), kc-from%kc)
 		to, row := a.groupAt(r, from), r%mr
-		k.quantizeGrouped(offset(to, 4*row), offset(to, groupHeader+32*row), &x[0], a.group/32, n/a.group)
+		k.quantizeGrouped(offset(to, 4*row), offset(to, a.groupHeader+32*row), &x[0], a.group/32, n/a.group)
 		x, from = x[n:], from+n
 	}
 }
 
 // A groupedFunc is a tileFunc for grouped activations and NR rows of weights with one scale per group.
 type groupedFunc func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, blocks, groups, tiles int, codes, codesEnd, scales, scalesEnd uintptr)
+
+// A scaledFunc is one for 16 rows of weights that stay codes of few bits, with the multiples of group scales that their scales are, and what
+// they are off by.
+type scaledFunc func(out *float32, ld int, fresh bool, w *byte, scale, off, groupScale *float32, act *byte, blocks, groups, tiles, header int, codes, codesEnd, scales, scalesEnd uintptr)
 
 // mulGrouped multiplies packed weights with grouped activations.
 func (p *matmul) mulGrouped(pack *packing) {
@@ -99,6 +113,10 @@ func (p *matmul) mulGrouped(pack *packing) {
 func (p *matmul) groupedKBlock(pack *packing, panel, k, n int, ahead memRange) {
 	codes, scales := p.requantize(pack, panel, k, n)
 	tile := func(out *float32, ld, row, tiles int) {
+		if scaled := p.scaledTile[pack.layout]; scaled != nil {
+			p.scaledTiles(scaled, out, ld, k, n, row, tiles, ahead)
+			return
+		}
 		p.groupedTile(out, ld, k == 0, codes, scales, p.acts.groupAt(row, k), p.acts.group/32, n/p.acts.group, tiles,
 			ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
 	}
@@ -118,7 +136,16 @@ func (p *matmul) groupedKBlock(pack *packing, panel, k, n int, ahead memRange) {
 	}
 }
 
-// requantize gives the codes of k in [k, k+n) of one panel as bytes, with one scale for each group and row.
+// scaledTiles multiplies k in [k, k+n) of one panel, as requantize left it in scratch, with tiles of activations.
+func (p *matmul) scaledTiles(scaled scaledFunc, out *float32, ld, k, n, row, tiles int, ahead memRange) {
+	for r := 0; r < NR; r += p.rows {
+		scaled(offsetFloats(out, r), ld, k == 0, &p.s.bPanel[4*r], &p.s.scales[r], &p.s.mins[r], &p.s.groupScales[r], p.acts.groupAt(row, k),
+			p.acts.group/32, n/p.acts.group, tiles, p.acts.groupHeader, ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
+		ahead = memRange{} // once is enough
+	}
+}
+
+// requantize gives the codes of k in [k, k+n) of one panel as bytes, with one scale for each group and row, or as scaledTiles takes them.
 func (p *matmul) requantize(pack *packing, panel, k, n int) (codes *byte, scales *float32) {
 	if pack.layout == layoutM4 { // whose values are unpacked ten times as large, to use the range of a byte
 		tenth := *pack
@@ -136,6 +163,11 @@ func (p *matmul) requantize(pack *packing, panel, k, n int) (codes *byte, scales
 	mins := p.s.mins[:n/group*subBlocks*NR]
 	if c.mins == nil {
 		clear(mins)
+	}
+	if unpack := p.unpackTile[pack.layout]; p.scaledTile[pack.layout] != nil {
+		p.wholeScales(c.scales, &mins[0], &p.s.groupScales[0], subBlocks, n/group, p.factor[pack.layout])
+		unpack(&p.s.bPanel[0], c.codes, c.blocks)
+		return &p.s.bPanel[0], &p.s.groupScales[0]
 	}
 	p.requantScales(c.scales, &mins[0], &p.s.groupScales[0], subBlocks, n/group)
 	p.requant[pack.layout](&p.s.bPanel[0], c.codes, c.scales, &mins[0], c.blocks)

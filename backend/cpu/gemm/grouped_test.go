@@ -28,7 +28,7 @@ func eachGrouped(t *testing.T, test func(t *testing.T, tier Tier, f quant.Format
 }
 
 func groupedActs(tier Tier, x []float32, m, k, group int) *Acts {
-	a := GroupedActs(make([]byte, ActBytes(Q8, m, k)), m, k, group)
+	a := GroupedActs(tier, make([]byte, ActBytes(Q8, m, k)), m, k, group)
 	a.Fill(tier, x, 0, m)
 	return &a
 }
@@ -37,9 +37,9 @@ func groupedActs(tier Tier, x []float32, m, k, group int) *Acts {
 func (a *Acts) groupedRow(r int) []float64 {
 	var row []float64
 	for k := 0; k < a.K; k += a.group {
-		at := bytesAt(a.groupAt(r, k), groupBytes(a.group))
+		at := bytesAt(a.groupAt(r, k), a.groupBytes())
 		for i := range a.group {
-			row = append(row, float64(int8(at[groupHeader+i/32*groupBlock+r%mr*32+i%32]))*float64(f32At(at, 4*(r%mr))))
+			row = append(row, float64(int8(at[a.groupHeader+i/32*groupBlock+r%mr*32+i%32]))*float64(f32At(at, 4*(r%mr))))
 		}
 	}
 	return row
@@ -48,10 +48,10 @@ func (a *Acts) groupedRow(r int) []float64 {
 // TestGroupedActs checks grouped activations against their definition: at most half a step of rounding error, and the start of sums.
 func TestGroupedActs(t *testing.T) {
 	eachTier(t, func(t *testing.T, tier Tier) {
-		if tier.kernels().groupedTile == nil {
+		if tier.kernels().quantizeGrouped == nil {
 			t.Skip("this tier has no grouped matmuls")
 		}
-		for _, group := range []int{32, 64, 128, 256} {
+		for _, group := range []int{32, 64, mostGroup} {
 			const m, k = minGroupedRows + 1, kc + 512
 			x := randomActs(rand.New(rand.NewPCG(6, 6)), m, k)
 			clear(x[k : k+group]) // a group of zeros has scale 0
@@ -61,10 +61,11 @@ func TestGroupedActs(t *testing.T) {
 			for r := range m {
 				got := a.groupedRow(r)
 				for g := 0; g < k; g += group {
-					largest, sum, at := 0.0, int32(0), bytesAt(a.groupAt(r, g), groupBytes(group))
+					largest, at := 0.0, bytesAt(a.groupAt(r, g), a.groupBytes())
+					var halves [mostGroup / 16]int32
 					for i, v := range x[r*k+g : r*k+g+group] {
 						largest = max(largest, math.Abs(float64(v)))
-						sum += int32(int8(at[groupHeader+i/32*groupBlock+r%mr*32+i%32]))
+						halves[i/16] += int32(int8(at[a.groupHeader+i/32*groupBlock+r%mr*32+i%32]))
 					}
 					if r == 3 && g == 0 {
 						if scale := f32At(at, 4*r); scale == scale {
@@ -77,8 +78,10 @@ func TestGroupedActs(t *testing.T) {
 							t.Fatalf("groups of %d, row %d, number %d: %g became %g; half a step is %g", group, r, g+i, v, got[g+i], largest/254)
 						}
 					}
-					if bias := int32(math.Float32bits(f32At(at, groupBias+4*(r%mr)))); bias != floatMagic-128*sum {
-						t.Fatalf("groups of %d, row %d, number %d: bias %#x, want %#x", group, r, g, bias, floatMagic-128*sum)
+					for i, want := range wantSums(tier, halves[:group/16]) {
+						if got := int32(math.Float32bits(f32At(at, groupSums*(1+i)+4*(r%mr)))); got != want {
+							t.Fatalf("groups of %d, row %d, number %d: word %d of its sums is %#x, want %#x", group, r, g, i, got, want)
+						}
 					}
 				}
 			}
@@ -86,8 +89,28 @@ func TestGroupedActs(t *testing.T) {
 	})
 }
 
+// wantSums are the words that stand for a row behind the scales of its group, whose halves of blocks have such sums; see groupSums.
+func wantSums(tier Tier, halves []int32) (words []int32) {
+	pair := func(a, b int32) int32 { return a&0xffff | b<<16 }
+	all, blocks := int32(0), make([]int32, (len(halves)/2+1)&^1)
+	for i, sum := range halves {
+		all += sum
+		blocks[i/2] += sum
+	}
+	if tier.kernels().wholeScales == nil {
+		return []int32{floatMagic - 128*all}
+	}
+	for i := 0; i < len(halves); i += 2 {
+		words = append(words, pair(halves[i], halves[i+1]))
+	}
+	for i := 0; i < len(blocks); i += 2 {
+		words = append(words, pair(blocks[i], blocks[i+1]))
+	}
+	return words
+}
+
 // requantizedWeights is what the weights decode to when they have been rounded to one scale for each group, [rows][cols], and the
-// largest error of that, in steps of the group.
+// largest error of that, in steps of the group: 127ths of the largest weight that the format could hold there.
 func requantizedWeights(tier Tier, tensor quant.Tensor, w *Weights, group int) (rounded [][]float64, furthest float64) {
 	k, s := tier.kernels(), NewScratch()
 	p := matmul{kernels: k, w: w, to: w.Rows, s: s, acts: &Acts{group: group}}
@@ -99,7 +122,12 @@ func requantizedWeights(tier Tier, tensor quant.Tensor, w *Weights, group int) (
 			codes, scales := p.requantize(w.pack, n/NR, k0, min(kc, w.Cols-k0))
 			for i := range min(kc, w.Cols-k0) {
 				scale := float64(*offsetFloats(scales, i/group*NR+n%NR))
-				row[k0+i] = scale * (float64(*offset(codes, i/4*planeBytes+4*(n%NR)+i%4)) - 128)
+				code := float64(*offset(codes, i/4*planeBytes+4*(n%NR)+i%4))
+				row[k0+i] = scale * (code - 128)
+				if k.scaledTile[w.pack.layout] != nil {
+					row[k0+i] = scale * p.wholeWeight(code, i, n%NR)
+					scale *= 32767. / 127
+				}
 				if scale > 0 {
 					furthest = max(furthest, math.Abs(row[k0+i]-float64(own[k0+i]))/scale)
 				}
@@ -108,6 +136,21 @@ func requantizedWeights(tier Tier, tensor quant.Tensor, w *Weights, group int) (
 		rounded = append(rounded, row)
 	}
 	return rounded, furthest
+}
+
+// wholeWeight is what number i of a K-block and row n of a panel is, in units of its group's scale, as scaledTiles computes with it.
+func (p *matmul) wholeWeight(code float64, i, n int) float64 {
+	block, each := i/32, 1
+	if p.w.pack.layout.sub16() {
+		block, each = i/16, 2
+	}
+	group := i / p.acts.group
+	pairs := (p.acts.group/32*each + 1) / 2
+	in := block - group*p.acts.group/32*each
+	half := func(words []float32, row, at int) float64 {
+		return float64(int16(math.Float32bits(words[row*NR+n]) >> (16 * at)))
+	}
+	return code*half(p.s.scales, block, 0) + half(p.s.mins, group*pairs+in/2, in%2)
 }
 
 // TestGroupedMul multiplies 36 to 257 rows and more than a pass, rows of lengths around K-blocks, and features that NR does not divide, in

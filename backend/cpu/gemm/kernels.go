@@ -57,6 +57,12 @@ type kernels struct {
 	groupedTile     groupedFunc
 	quantizeGrouped func(head, codes *byte, src *float32, blocks, groups int)
 
+	// Or: wholeScales makes multiples of group scales of scales and minima, with which scaledTile multiplies codes that unpackTile has unpacked, factor
+	// times as small as others; nil for layouts without such kernels.
+	wholeScales func(scales, mins, groupScales *float32, subBlocks, groups int, factor float32)
+	scaledTile  [layoutCount]scaledFunc
+	factor      [layoutCount]float32
+
 	lanes   int                     // 32-bit lanes of a row kernel's vector
 	fourRow [elementPairs][]rowFunc // four rows of weights
 	oneRow  [elementPairs]rowFunc   // one row of weights, one of activations

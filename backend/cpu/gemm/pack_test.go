@@ -83,8 +83,8 @@ func TestChoose(t *testing.T) {
 		t.Errorf(`Choose("generic") is %v, %v`, got, err)
 	}
 	for _, tier := range have {
-		if _, err := Choose(tier.String()); err != nil {
-			t.Errorf("this machine has %v, and Choose says: %v", tier, err)
+		if got, err := Choose(tier.String()); err != nil || got != tier {
+			t.Errorf("Choose(%q) is %v, %v", tier, got, err)
 		}
 	}
 	if got, err := Choose("mmx"); err == nil {

@@ -1,9 +1,6 @@
 package gemm
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Tier is a set of instructions that one copy of the kernels is written for. The caller chooses one and passes it
 // along; nothing in this package looks at the machine but Tiers.
@@ -27,16 +24,14 @@ var tierNames = [tierCount]string{"generic", "avx2", "avxvnni", "avx512", "avx51
 
 func (t Tier) String() string { return tierNames[t] }
 
-// Choose is the tier to prefer on this machine among those that name allows: "" is no limit, otherwise the name of a
-// tier; a better
-// variant of it that the machine has is taken too, so "avx2" may give AVXVNNI, and "avx512" AVX512BF16.
+// Choose is the tier to prefer on this machine, or the one of that name; "" is no limit.
 func Choose(name string) (Tier, error) {
 	have := Tiers()
 	if name == "" {
 		return have[0], nil
 	}
 	for _, t := range have {
-		if strings.HasPrefix(t.String(), name) || name == AVX2.String() && t == AVXVNNI {
+		if t.String() == name {
 			return t, nil
 		}
 	}

@@ -40,3 +40,13 @@ var unpackTilesY = [layoutCount]func(panel, w *byte, blocks int){
 	layoutU3: unpackL3Y,
 	layoutU2: unpackL2Y,
 }
+
+// withScaledTiles adds those of grouped matmuls that multiply low codes by whole scales.
+func withScaledTiles(k *kernels) *kernels {
+	k.wholeScales, k.quantizeGrouped = wholeScalesY, quantizeGroupedY
+	k.scaledTile = [layoutCount]scaledFunc{
+		layoutU4: tilesScaledL4Y, layoutU5: tilesScaledL5Y, layoutU6: tilesScaledL6Y, layoutU3: tilesScaledL3Y, layoutU2: tilesScaledL2Y,
+	}
+	k.factor = [layoutCount]float32{layoutU4: 16, layoutU5: 8, layoutU6: 4, layoutU3: 32, layoutU2: 64}
+	return k
+}

@@ -50,7 +50,7 @@ func testBatchInvariance(t *testing.T, tier Tier, f quant.Format, m, n, k int) {
 func invariantActs(tier Tier, f quant.Format, x []float32, m, k int) *Acts {
 	a := TiledActs(tier, make([]byte, ActBytes(Q8, m, k)), m, k)
 	if ScaleGroup(tier, f, k) == 32 && Grouped(m) {
-		a = GroupedActs(make([]byte, ActBytes(Q8, m, k)), m, k, 32)
+		a = GroupedActs(tier, make([]byte, ActBytes(Q8, m, k)), m, k, 32)
 	}
 	a.Fill(tier, x, 0, m)
 	return &a

@@ -1,0 +1,353 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/ridge-llm/ridge/tools/asm/emit"
+)
+
+// A group of activations for AVX2 without VNNI: as many float32 scales as a tile has rows, then pairs of 16 bits, one for each row: of each block of
+// 32 the sums of the bytes of either half, and of each pair of blocks those of either; see gemm.GroupedActs.
+const (
+	sumsRows     = 4 * tileRows // bytes from one to the next
+	wholeNumbers = 1<<15 - 1
+	bytesOffset  = 128 // of the bytes that expanded scales are made for
+)
+
+// scaledGroups writes the kernels of grouped matmuls for AVX2 without VNNI. Codes stay the few bits that they are. The scales of a group's blocks become
+// whole multiples of one float scale, so that VPMADDWD, which widens the sums of products anyway, multiplies by them, and a float operation is
+// needed once for a group. What codes and minima are off by is multiplied, also in whole numbers, with the sums of the activations.
+func scaledGroups(w emit.Width) func(*emit.Asm) {
+	return func(a *emit.Asm) {
+		w.Asm = a
+		consts := writeConstants(w)
+		wholeScales(w)
+		quantizeSums(w)
+		for _, f := range layouts {
+			if low := lowOf(f); low != nil {
+				t := scaledTile{newBlock256(w, f, low, consts, tileRows)}
+				t.kernel()
+			}
+		}
+	}
+}
+
+// wholeScales turns expanded scales and minima into whole numbers. A weight is scale·(byte − 128) + minimum, and the byte is factor·code: so it is
+// factor·scale·code + (minimum − 128·scale), and both that and 128·scale are at most 2¹⁵ − 1 times the group's own scale.
+func wholeScales(w emit.Width) {
+	name := "wholeScales" + w.Suffix()
+	w.Func(name, "func(scales, mins, groupScales *float32, subBlocks, groups int, factor float32)",
+		name+" turns groups of so many sub-blocks of 32 scales into pairs of equal 16-bit multiples of one scale for each row and group, and minima into such multiples of two sub-blocks.")
+	scales, mins, groupScales := w.Arg("scales", RDI), w.Arg("mins", RSI), w.Arg("groupScales", RDX)
+	subBlocks, groups := w.Arg("subBlocks", RCX), w.Arg("groups", R8)
+	largest, t, u, by, byFactor, factor := w.Reg(0), w.Reg(1), w.Reg(2), w.Reg(3), w.Reg(4), w.Reg(5)
+	positive, words, far, zero := w.Reg(6), w.Reg(7), w.Reg(8), w.Reg(9)
+	w.Move(w.RepeatBits("groupPositive", 0x7fffffff), positive)
+	w.Move(w.RepeatBits("groupWord", 0xffff), words)
+	w.Move(w.Repeat("groupFar", bytesOffset), far)
+	w.Broadcast("factor", factor)
+	w.Zero(zero)
+	w.MOVQ(mins, R12) // where the multiples of two sub-blocks go: never behind what is still to be read
+	w.Label("loop")
+	for v := 0; v < 128; v += w.Bytes {
+		label := fmt.Sprint(v)
+		w.LEAQ(emit.At(scales, v), R9)
+		w.LEAQ(emit.At(mins, v), R10)
+		w.MOVQ(subBlocks, R11)
+		w.Zero(largest)
+		w.Label("largest" + label)
+		w.VMULPS(emit.At(R9, 0), far, t)
+		w.VMOVUPS(emit.At(R10, 0), u)
+		w.VSUBPS(t, u, u)
+		for _, r := range []VecPhysical{t, u} {
+			w.And(r, positive, r)
+			w.VPMAXSD(r, largest, largest) // as integers, so that a NaN wins
+		}
+		w.Advance(R9, 128)
+		w.Advance(R10, 128)
+		w.DECQ(R11)
+		w.JNZ(LabelRef("largest" + label))
+
+		w.VMULPS(w.Repeat("groupPart", 1./wholeNumbers), largest, t)
+		w.VMOVUPS(t, emit.At(groupScales, v))
+		w.Move(w.Repeat("groupMost", wholeNumbers), u)
+		w.VDIVPS(largest, u, by)
+		w.VCMPPS(Imm(4), zero, largest, u) // a group of zeros must not divide by zero
+		w.And(u, by, by)
+		w.VMULPS(factor, by, byFactor)
+
+		w.LEAQ(emit.At(scales, v), R9)
+		w.LEAQ(emit.At(mins, v), R10)
+		w.LEAQ(emit.At(R12, v), R13)
+		w.MOVQ(subBlocks, R11)
+		w.Label("each" + label)
+		multiples := func() {
+			w.VMULPS(emit.At(R9, 0), far, u)
+			w.VMOVUPS(emit.At(R10, 0), t)
+			w.VSUBPS(u, t, u)
+			w.VMULPS(u, by, u)
+			w.VCVTPS2DQ(u, u)
+			w.VMULPS(emit.At(R9, 0), byFactor, t)
+			w.VCVTPS2DQ(t, t)
+			w.And(words, t, t)
+			w.VPSLLD(Imm(16), t, w.Reg(10))
+			w.Or(t, w.Reg(10), t)
+			w.Move(t, emit.At(R9, 0))
+			w.Advance(R9, 128)
+			w.Advance(R10, 128)
+		}
+		multiples()
+		w.And(words, u, w.Reg(11))
+		w.DECQ(R11)
+		w.JZ(LabelRef("odd" + label))
+		multiples()
+		w.VPSLLD(Imm(16), u, u)
+		w.Or(u, w.Reg(11), w.Reg(11))
+		w.DECQ(R11)
+		w.Label("odd" + label)
+		w.Move(w.Reg(11), emit.At(R13, 0))
+		w.Advance(R13, 128)
+		w.TESTQ(R11, R11)
+		w.JNZ(LabelRef("each" + label))
+	}
+	for _, p := range [][2]GPPhysical{{scales, R9}, {mins, R10}, {R12, R13}} {
+		w.LEAQ(emit.At(p[1], w.Bytes-128), p[0]) // the last vector began so far into its row
+	}
+	w.Advance(groupScales, 128)
+	w.DECQ(groups)
+	w.JNZ(LabelRef("loop"))
+	w.VZEROUPPER()
+	w.RET()
+}
+
+// quantizeSums writes the quantization of a row of activations with per-group scales, and the sums that the tiles need.
+func quantizeSums(w emit.Width) {
+	name := "quantizeGrouped" + w.Suffix()
+	w.Func(name, "func(head, codes *byte, src *float32, blocks, groups int)",
+		name+" rounds groups of so many blocks of 32 activations of a row: head is where the row's scale lies, codes where its first block.")
+	head, to, src := w.Arg("head", RDI), w.Arg("codes", RDX), w.Arg("src", RSI)
+	blocks, groups := w.Arg("blocks", RCX), w.Arg("groups", R8)
+	w.IMUL3Q(U32(sumsRows), blocks, R14) // from the sums of halves to those of blocks
+	w.LEAQ(emit.At(blocks, 3), R10)
+	w.SHRQ(Imm(1), R10)
+	w.IMUL3Q(U32(sumsRows), R10, R10)
+	w.ADDQ(R14, R10)
+	w.IMUL3Q(U32(groupBlock), blocks, R9)
+	w.ADDQ(R9, R10) // bytes of a group
+	positive, largest, by, ones8, ones16, order := w.Reg(15), w.Reg(0), w.Reg(14), w.Reg(13), w.Reg(12), w.Reg(11)
+	w.Move(w.RepeatBits("groupPositive", 0x7fffffff), positive)
+	w.Move(w.RepeatBits("groupOnes8", 0x01010101), ones8)
+	w.Move(w.RepeatBits("groupOnes16", 0x00010001), ones16)
+	packed := w.Constant("groupOrder")
+	for i, v := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {
+		w.AddDatum(4*i, U32(v))
+	}
+	w.Move(packed, order)
+	w.Label("loop")
+	w.MOVQ(src, R9)
+	w.MOVQ(blocks, R11)
+	w.Zero(largest)
+	w.Label("largest")
+	for v := range 4 {
+		w.And(emit.At(R9, w.Bytes*v), positive, w.Reg(1+v))
+		w.VPMAXSD(w.Reg(1+v), largest, largest) // as integers, so that a NaN wins and shows in the scale
+	}
+	w.Advance(R9, 128)
+	w.DECQ(R11)
+	w.JNZ(LabelRef("largest"))
+	w.ReduceLanes(func(o ...Op) { w.VPMAXSD(o[0], o[1], o[2]) }, 0, 1)
+	w.VMULSS(w.Repeat("group127th", 1./127), X0, X1)
+	w.VMOVSS(X1, emit.At(head, 0))
+	w.VMOVSS(w.Repeat("group127", 127), X4)
+	w.VDIVSS(X0, X4, X4)
+	w.VXORPS(X5, X5, X5)
+	w.VCMPPS(Imm(4), X5, X0, X5) // a group of zeros must not divide by zero
+	w.VANDPS(X5, X4, X4)
+	w.VBROADCASTSS(X4, by)
+	w.MOVQ(to, R12)
+	w.MOVQ(blocks, R11)
+	w.LEAQ(emit.At(head, sumsRows), R13)
+	w.LEAQ(emit.Indexed(R13, R14, 1, 0), R15)
+	w.LEAQ(emit.At(R15, 2), RAX)
+	w.MOVL(U32(0), emit.At(R15, 0)) // the pair of a single block
+	w.Label("round")
+	for v := range 4 {
+		w.VMULPS(emit.At(src, w.Bytes*v), by, w.Reg(v))
+		w.VCVTPS2DQ(w.Reg(v), w.Reg(v))
+	}
+	w.VPACKSSDW(Y1, Y0, Y0)
+	w.VPACKSSDW(Y3, Y2, Y2)
+	w.VPACKSSWB(Y2, Y0, Y0)
+	w.VPERMD(Y0, order, Y0)
+	w.Move(Y0, emit.At(R12, 0))
+	w.VPMADDUBSW(Y0, ones8, Y0)
+	w.VPMADDWD(ones16, Y0, Y0)
+	w.VPHADDD(Y0, Y0, Y0)
+	w.VPHADDD(Y0, Y0, Y0)
+	w.VEXTRACTI128(Imm(1), Y0, X1)
+	w.VMOVD(X0, RBX.As32())
+	w.VMOVD(X1, R9.As32())
+	w.MOVW(RBX.As16(), emit.At(R13, 0))
+	w.MOVW(R9.As16(), emit.At(R13, 2))
+	w.ADDL(R9.As32(), RBX.As32())
+	w.MOVW(RBX.As16(), emit.At(R15, 0))
+	w.Advance(R13, sumsRows)
+	w.Advance(R15, sumsRows)
+	w.XCHGQ(R15, RAX) // the other half of a pair
+	w.Advance(src, 128)
+	w.Advance(R12, groupBlock)
+	w.DECQ(R11)
+	w.JNZ(LabelRef("round"))
+	w.ADDQ(R10, head)
+	w.ADDQ(R10, to)
+	w.DECQ(groups)
+	w.JNZ(LabelRef("loop"))
+	w.VZEROUPPER()
+	w.RET()
+}
+
+// scaledTile is tile256 for grouped activations and weights with whole scales.
+type scaledTile struct{ block256 }
+
+// kernel writes one. Registers: RDI out, RSI its rows' distance, RDX activations, R13 the header of their group, RAX codes, RCX scales, R10 what
+// they are off by, RBX the groups' scales, R8 groups left, R9 blocks left in one, R11 and R12 prefetch addresses, R14 the float sums and,
+// behind them, the integer sums of the group.
+func (t *scaledTile) kernel() {
+	name := "tilesScaled" + t.low.name + t.Suffix()
+	t.Func(name, "func(out *float32, ld int, fresh bool, w *byte, scale, off, groupScale *float32, act *byte, blocks, groups, tiles, header int, codes, codesEnd, scales, scalesEnd uintptr)",
+		fmt.Sprintf("%s adds the products of tiles of %d rows of grouped activations with 16 rows of weights to out, or sets out to them.", name, tileRows))
+	t.Attributes(0) // its frame is too large for NOSPLIT
+	frame := t.AllocLocal(2*floatBytes + 64)
+	out, ld, act := t.Arg("out", RDI), t.Arg("ld", RSI), t.Arg("act", RDX)
+	ahead := [2]GPPhysical{t.Arg("codes", R11), t.Arg("scales", R12)}
+	t.Label("tile")
+	weights, groups := t.Arg("w", RAX), t.Arg("groups", R8)
+	scale, off, groupScale := t.Arg("scale", RCX), t.Arg("off", R10), t.Arg("groupScale", RBX)
+	for i, end := range []string{"codesEnd", "scalesEnd"} {
+		t.CMPQ(ahead[i], t.Slot(end))
+		t.CMOVQCC(weights, ahead[i]) // the panel: there is nothing left to prefetch
+	}
+	(&tile256{t.block256}).start(frame, out, ld)
+	t.Label("group")
+	t.MOVQ(act, R13)
+	t.offsets(off)
+	t.Load(t.Param("blocks"), R9)
+	t.ADDQ(t.Slot("header"), act)
+	t.Label("block")
+	for i, lines := range aheadLines {
+		for l := range lines {
+			t.PREFETCHT1(emit.At(ahead[i], 64*l))
+		}
+		t.Advance(ahead[i], 64*lines)
+	}
+	groupsOf := 8 / t.subs()
+	for sub := range t.subs() {
+		for g := range groupsOf {
+			t.group(weights, act, sub*groupsOf+g, g%t.low.widen == 0)
+			if g%t.low.widen == t.low.widen-1 {
+				t.widen(scale, sub)
+			}
+		}
+	}
+	t.Advance(weights, 128*8)
+	t.Advance(scale, 128*t.subs())
+	t.Advance(act, groupBlock)
+	t.DECQ(R9)
+	t.JNZ(LabelRef("block"))
+	t.scaled(groupScale)
+	t.DECQ(groups)
+	t.JNZ(LabelRef("group"))
+	t.store(out, ld)
+	t.SUBQ(Imm(1), t.Slot("tiles"))
+	t.JNZ(LabelRef("tile"))
+	t.VZEROUPPER()
+	t.RET()
+}
+
+// offsets starts the integer sums of a group with the sums of its activations times what the codes of each block are off by, a pair of blocks or
+// halves of a block at a time.
+func (t *scaledTile) offsets(off GPPhysical) {
+	t.Load(t.Param("blocks"), R9)
+	t.LEAQ(emit.At(R13, sumsRows), R15)
+	if !t.sub16 {
+		t.LEAQ(emit.Indexed(R9, R9, 2, 0), R9)
+		t.LEAQ(emit.Indexed(R15, R9, 8, 0), R15)
+		t.Load(t.Param("blocks"), R9)
+		t.INCQ(R9)
+		t.SHRQ(Imm(1), R9)
+	}
+	for r := range t.rows {
+		for v := range t.vectors {
+			t.Zero(t.int(r, v))
+		}
+	}
+	t.Label("pair")
+	for v := range t.vectors {
+		t.Move(emit.At(off, 32*v), t.Reg(12+v))
+	}
+	for r := range t.rows {
+		t.VPBROADCASTD(emit.At(R15, 4*r), Y14)
+		for v := range t.vectors {
+			t.VPMADDWD(t.Reg(12+v), Y14, Y15)
+			t.VPADDD(Y15, t.int(r, v), t.int(r, v))
+		}
+	}
+	t.Advance(off, 128)
+	t.Advance(R15, sumsRows)
+	t.DECQ(R9)
+	t.JNZ(LabelRef("pair"))
+	for r := range t.rows {
+		for v := range t.vectors {
+			t.Move(t.int(r, v), t.partial(r, v))
+		}
+	}
+}
+
+// group adds the products of group j of every row in 16 bits.
+func (t *scaledTile) group(weights, act GPPhysical, j int, first bool) {
+	for v := range t.vectors {
+		t.code(weights, j, v, t.Reg(12+v), Y15)
+	}
+	for r := range t.rows {
+		t.VPBROADCASTD(emit.At(act, 32*r+4*j), Y14)
+		for v := range t.vectors {
+			t.product(Y14, t.Reg(12+v), Y15, t.int(r, v), first)
+		}
+	}
+}
+
+// widen adds the sums, times their block's scale, to those of the group.
+func (t *scaledTile) widen(scale GPPhysical, sub int) {
+	for v := range t.vectors {
+		t.Move(emit.At(scale, 128*sub+32*v), t.Reg(12+v))
+	}
+	for r := range t.rows {
+		for v := range t.vectors {
+			sum := t.int(r, v)
+			t.VPMADDWD(t.Reg(12+v), sum, sum)
+			t.VPADDD(t.partial(r, v), sum, sum)
+			t.Move(sum, t.partial(r, v))
+		}
+	}
+}
+
+// scaled adds the sums of a group, times its scales, to the float sums.
+func (t *scaledTile) scaled(groupScale GPPhysical) {
+	for v := range t.vectors {
+		t.VMOVUPS(emit.At(groupScale, 32*v), t.Reg(12+v))
+	}
+	for r := range t.rows {
+		t.VBROADCASTSS(emit.At(R13, 4*r), Y14)
+		for v := range t.vectors {
+			sum := t.int(r, v)
+			t.VCVTDQ2PS(t.partial(r, v), sum)
+			t.VMULPS(t.Reg(12+v), sum, sum)
+			t.VFMADD213PS(t.held(r, v), Y14, sum)
+			t.VMOVUPS(sum, t.held(r, v))
+		}
+	}
+	t.Advance(groupScale, 128)
+}
