@@ -14,11 +14,15 @@ import (
 	"github.com/ridge-llm/ridge/pass"
 )
 
-// Layout says over how many devices a model is spread, Tensor × Pipeline in all: see docs/parallel.md. The zero value is one device.
+// Layout says over how many devices a model is spread, Tensor × Pipeline × Sequence in all: see docs/parallel.md. The zero value is one device.
 type Layout struct {
 	Tensor   int // devices that share every layer; 0: 1
 	Pipeline int // stages, each with a range of the layers; 0: 1
-	Expert   int // devices of Tensor among which the experts of each layer are divided; 0: 1, experts are cut as all else
+	Expert   int // devices of Tensor, or all of Tensor × Sequence, among which the experts of each layer are divided; 0: 1, experts are cut as all else
+	// Sequence is devices that divide the rows of steps, and the cache, each with all of the layers' weights; 0: 1. SequenceMethod is how they attend: ulysses, ring or "",
+	// whichever divides the cache further and, of those alike, sends fewer bytes for a prompt.
+	Sequence       int
+	SequenceMethod string
 }
 
 // MaxDevices is over how many devices a model can be spread.
@@ -28,7 +32,7 @@ const MaxDevices = 64
 func (l Layout) Devices() int { return l.passes().Devices() }
 
 func (l Layout) passes() pass.Layout {
-	return pass.Layout{Tensor: max(l.Tensor, 1), Pipeline: max(l.Pipeline, 1), Data: 1, Expert: l.Expert}
+	return pass.Layout{Tensor: max(l.Tensor, 1), Pipeline: max(l.Pipeline, 1), Data: 1, Expert: l.Expert, Sequence: l.Sequence, Method: l.SequenceMethod}
 }
 
 // Check refuses layouts that no model can have here.
@@ -36,14 +40,19 @@ func (l Layout) Check() error {
 	for _, n := range []struct {
 		flag string
 		n    int
-	}{{"tp", l.Tensor}, {"pp", l.Pipeline}, {"ep", l.Expert}} {
+	}{{"tp", l.Tensor}, {"pp", l.Pipeline}, {"ep", l.Expert}, {"sp", l.Sequence}} {
 		if n.n < 0 || n.n > MaxDevices {
 			return fmt.Errorf("ridge: --%s %d; 1 to %d is possible (Layout)", n.flag, n.n, MaxDevices)
 		}
 	}
 	all := l.passes()
-	if l.Expert > all.Tensor {
-		return fmt.Errorf("ridge: --ep %d is more than --tp %d: experts can be divided among the devices of --tp (Layout.Expert, Layout.Tensor)", l.Expert, all.Tensor)
+	if rows := max(l.Sequence, 1); l.Expert > all.Tensor && (rows == 1 || l.Expert != all.Tensor*rows) {
+		return fmt.Errorf("ridge: --ep %d is more than --tp %d: experts can be divided among devices of --tp, or among all of --tp × --sp (Layout.Expert, Layout.Tensor, Layout.Sequence)", l.Expert, all.Tensor)
+	}
+	if m := l.SequenceMethod; m != "" && m != pass.Ulysses && m != pass.Ring {
+		return fmt.Errorf("ridge: --sp-method %q; %s and %s are possible (Layout.SequenceMethod)", m, pass.Ulysses, pass.Ring)
+	} else if m != "" && l.Sequence < 2 {
+		return fmt.Errorf("ridge: --sp-method %s is for --sp 2 or more (Layout.SequenceMethod, Layout.Sequence)", m)
 	}
 	if n := all.Devices(); n > MaxDevices {
 		return fmt.Errorf("ridge: the layout %s has %d devices; %d at most are possible", all, n, MaxDevices)
@@ -105,7 +114,7 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 	prog := &loaded{whole: whole}
 	graphs := []*graph.Graph{whole}
 	if layout := o.Layout.passes(); layout.Splits() {
-		if err := layout.Check(g); err != nil {
+		if layout, err = layout.Fit(g); err != nil {
 			return nil, fmt.Errorf("ridge: %w", err)
 		}
 		passes.Layout = layout
@@ -123,6 +132,7 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 	m.reserved, err = m.runtime.place(m.device.Info().Name, func(reserved int64) (int64, error) {
 		lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder || m.FillsIn())
 		m.blockLimits(&lim)
+		lim.Divide(passes.Layout.PageRanks())
 		if err := o.setPages(&lim, m.device, graphs, whole, reserved); err != nil {
 			if w != nil {
 				w.Fail(err) // the other ranks wait
@@ -149,7 +159,7 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 func onHost(graphs []*graph.Graph, l pass.Layout, w *world.World) (here []*graph.Graph) {
 	for rank := range w.Size() {
 		if at := ranks.Place(l, rank); w.Near(rank) {
-			here = append(here, graphs[at.Stage*l.Tensor+at.Tensor])
+			here = append(here, graphs[l.Number(at)])
 		}
 	}
 	return here

@@ -40,7 +40,7 @@ func (r Ranks) check(l Layout) error {
 	n := l.Devices()
 	switch {
 	case n == 1:
-		return errors.New("ridge: Ranks has a Rendezvous and the layout one device; give Tensor (--tp) or Pipeline (--pp), whose product is the number of ranks")
+		return errors.New("ridge: Ranks has a Rendezvous and the layout one device; give Tensor (--tp), Pipeline (--pp) or Sequence (--sp), whose product is the number of ranks")
 	case r.Number < 0 || r.Number >= n:
 		return fmt.Errorf("ridge: Ranks.Number (--rank) is %d; the layout %s has %d ranks, counted from 0", r.Number, l.passes(), n)
 	}
@@ -141,8 +141,7 @@ func (m *Model) work(o Options) error {
 	if err != nil {
 		return err
 	}
-	passes.Layout = o.Layout.passes()
-	if err := passes.Layout.Check(g); err != nil {
+	if passes.Layout, err = o.Layout.passes().Fit(g); err != nil {
 		return fmt.Errorf("ridge: %w", err)
 	}
 	w, err := m.meet(o, passes)

@@ -39,7 +39,7 @@ type AdapterPacker interface {
 // AdapterRows is the rows [from, to) of values with these rows that belong to the sequence of an adapter.
 func (b *Batch) AdapterRows(a SeqAdapter, rows graph.Rows) (from, to int) {
 	first, end := b.QStart[a.Seq]+a.Skip, b.QStart[a.Seq+1]
-	if rows == graph.Tokens {
+	if rows != graph.Logits {
 		return int(first), int(end)
 	}
 	at := func(row int32) int {

@@ -184,6 +184,13 @@ func (l Limits) GroupSwapPages(group int) int {
 	return l.Groups[group].SwapPages
 }
 
+// Divide makes pages those of so many devices together, each of which has a part of every page as large as the page was. How many pages there are is to be said after it.
+func (l *Limits) Divide(devices int) {
+	tokens := l.SeqPages * l.PageSize
+	l.PageSize *= devices
+	l.SeqPages = (tokens + l.PageSize - 1) / l.PageSize
+}
+
 // Rows is the most rows a value of this kind can have.
 func (l Limits) Rows(r graph.Rows) int {
 	if r == graph.Logits {

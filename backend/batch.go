@@ -36,8 +36,10 @@ type Batch struct {
 	// any ids. The embeddings are what the model's table of tokens, scaled, would have.
 	Embeddings    []float32
 	EmbeddingRows []int32
-	Tables        []Table // of each of the graph's cache groups; a single one stands for all of them
-	SeqPages      int     // length of a sequence's row in Table.Pages
+	// Seen is [T], which keys each row attends to where that does not follow from the other fields, since the caches have a part of every sequence's keys. Empty: it does.
+	Seen     []Keys
+	Tables   []Table // of each of the graph's cache groups; a single one stands for all of them
+	SeqPages int     // length of a sequence's row in Table.Pages
 	// LogitsIndices are the rows whose logits are wanted, [L], ascending. A sequence may have none, one or several.
 	LogitsIndices []int32
 	// Adapters are those of sequences that have any, by slot, and of one slot by sequence.
@@ -63,7 +65,7 @@ func (b *Batch) Reset(tables, seqPages int) {
 	b.Tokens, b.Positions, b.Segments, b.LogitsIndices = b.Tokens[:0], b.Positions[:0], b.Segments[:0], b.LogitsIndices[:0]
 	b.QStart, b.KVLen, b.RopeLen = append(b.QStart[:0], 0), b.KVLen[:0], b.RopeLen[:0]
 	b.TreeLen, b.Ancestors = b.TreeLen[:0], b.Ancestors[:0]
-	b.Embeddings, b.EmbeddingRows = b.Embeddings[:0], b.EmbeddingRows[:0]
+	b.Embeddings, b.EmbeddingRows, b.Seen = b.Embeddings[:0], b.EmbeddingRows[:0], b.Seen[:0]
 	b.SeqPages, b.FutureTokens, b.Adapters = seqPages, 0, b.Adapters[:0]
 	for len(b.Tables) < tables {
 		b.Tables = append(b.Tables, Table{})

@@ -8,10 +8,11 @@ import (
 )
 
 // The form of a batch between processes, little-endian: lists in the order of the fields of Batch, each behind its length (u32), and single numbers (u32); of
-// each table its three lists; of each adapter its seven numbers.
+// each table its three lists; of each adapter its seven numbers, of each row's keys their four.
 const (
 	maxTables    = 256 // cache groups
 	adapterWords = 7
+	keysBytes    = 20
 )
 
 // AppendTo appends the batch as bytes, for Decode in another process.
@@ -26,6 +27,13 @@ func (b *Batch) AppendTo(data []byte) []byte {
 	data = binary.LittleEndian.AppendUint32(data, uint32(len(b.Embeddings)))
 	for _, x := range b.Embeddings {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	}
+	data = binary.LittleEndian.AppendUint32(data, uint32(len(b.Seen)))
+	for _, k := range b.Seen {
+		for _, x := range [3]int{k.Low, k.High, k.Base} {
+			data = binary.LittleEndian.AppendUint32(data, uint32(x))
+		}
+		data = binary.LittleEndian.AppendUint64(data, k.Mask)
 	}
 	data = binary.LittleEndian.AppendUint32(data, uint32(b.SeqPages))
 	data = binary.LittleEndian.AppendUint32(data, uint32(b.FutureTokens))
@@ -69,6 +77,10 @@ func (b *Batch) Decode(data []byte) error {
 	b.Embeddings = b.Embeddings[:0]
 	for range r.length(4) {
 		b.Embeddings = append(b.Embeddings, math.Float32frombits(r.uint32()))
+	}
+	b.Seen = b.Seen[:0]
+	for range r.length(keysBytes) {
+		b.Seen = append(b.Seen, Keys{Low: int(r.uint32()), High: int(r.uint32()), Base: int(r.uint32()), Mask: r.uint64()})
 	}
 	b.SeqPages, b.FutureTokens = int(r.uint32()), int(r.uint32())
 	b.Adapters = b.Adapters[:0]

@@ -13,6 +13,7 @@ func wired() *backend.Batch {
 	return &backend.Batch{
 		Tokens: []int32{5, -1, 7}, Positions: []int32{0, 1, 2}, Segments: []int32{0, 0, 1}, QStart: []int32{0, 2, 3}, KVLen: []int32{2, 1}, RopeLen: []int32{9, 1},
 		TreeLen: []int32{2, 0}, Ancestors: []uint64{1, 3 | 1<<63, 0}, Embeddings: []float32{0.5, -2}, EmbeddingRows: []int32{1}, SeqPages: 2,
+		Seen:          []backend.Keys{{High: 1, Base: 1}, {Low: 1, High: 2, Base: 1, Mask: 1 | 1<<63}, {High: 1, Base: 1}},
 		LogitsIndices: []int32{1, 2}, FutureTokens: 1,
 		Adapters: []backend.SeqAdapter{{Seq: 1, Slot: 2, Skip: 3, Nth: 1, Scale: 0.25, Rank: 8, Bytes: 2}},
 		Tables:   []backend.Table{{Slots: []int32{1, 2, 3}, Pages: []int32{4, 5, 6, 7}}, {States: []int32{1, 0}}},

@@ -19,12 +19,13 @@ type Paging struct {
 	groups []graph.CacheGroup // with the windows that matter: shorter than the context
 	main   int
 	shape  graph.CacheShape
+	part   int // tokens of a page on a device
 	states int // of each recurrent group, where pages take no memory; 0: as many as pages leave
 }
 
 // NewPaging is the Paging of a graph for steps and contexts of these limits.
 func NewPaging(g *graph.Graph, lim *Limits) *Paging {
-	p := &Paging{groups: g.CacheGroups(), shape: shapeOf(lim)}
+	p := &Paging{groups: g.CacheGroups(), shape: shapeOf(lim), part: lim.PageSize}
 	p.normalize()
 	return p
 }
@@ -35,6 +36,9 @@ func (p *Paging) Spread(parts []*graph.Graph) {
 		p.groups[i].Caches = nil
 	}
 	for _, part := range parts {
+		if size, err := part.Sequence.PageSize(p.shape.PageSize); err == nil { // compiling says what is wrong
+			p.part = size
+		}
 		for _, c := range part.Caches {
 			to := &p.groups[min(c.Group, len(p.groups)-1)]
 			to.Caches = append(to.Caches, c)
@@ -114,8 +118,8 @@ func (p *Paging) statesOf(i, pages, times int) int {
 		return p.states
 	}
 	most := min(pages+1, times*p.stepPages(i)) // every sequence has a page of the main group
-	size := p.groups[i].PageBytes(p.shape.PageSize)
-	if main := p.groups[p.main].PageBytes(p.shape.PageSize); main > 0 && size > 0 {
+	size := p.groups[i].PageBytes(p.part)
+	if main := p.groups[p.main].PageBytes(p.part); main > 0 && size > 0 {
 		fit := int(int64(pages) * main / size)
 		if times > 1 && p.groups[p.main].Window > 0 {
 			most = max(most, min(pages+1, fit/statesPart))
@@ -128,9 +132,9 @@ func (p *Paging) statesOf(i, pages, times int) int {
 // StatePages is how many pages of the main group a state takes; -1: it cannot be kept there.
 func (p *Paging) StatePages() int {
 	for i := range p.groups {
-		page := p.groups[p.main].PageBytes(p.shape.PageSize)
+		page := p.groups[p.main].PageBytes(p.part)
 		if p.groups[i].Recurrent && page > 0 && p.groups[p.main].Window == 0 {
-			return int((p.groups[i].PageBytes(p.shape.PageSize) + page - 1) / page)
+			return int((p.groups[i].PageBytes(p.part) + page - 1) / page)
 		}
 	}
 	return -1
@@ -139,7 +143,7 @@ func (p *Paging) StatePages() int {
 // Bytes is what all groups take where the main one has so many pages.
 func (p *Paging) Bytes(pages, times int) (n int64) {
 	for i := range p.groups {
-		n += p.groups[i].Bytes(p.of(i, pages, times), p.shape.PageSize)
+		n += p.groups[i].Bytes(p.of(i, pages, times), p.part)
 	}
 	return n
 }

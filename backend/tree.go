@@ -36,6 +36,9 @@ type Mask struct {
 
 // KeysOf is which keys a row of sequence s attends to.
 func (b *Batch) KeysOf(s, r int, m Mask) Keys {
+	if len(b.Seen) > 0 {
+		return b.Seen[r]
+	}
 	if m.Bidirectional {
 		end := int(b.KVLen[s])
 		k := Keys{High: end, Base: end}

@@ -26,17 +26,27 @@ func (s *steps) of(b *backend.Batch) []segment {
 // steps makes them of the launches of plans' first nodes. Those of adapters write over what others made: without them the rest is a
 // program too.
 func (p *Program) steps(with *plan, launches []backend.Launch, without *plan, plain []backend.Launch) steps {
-	s := steps{all: segments(launches)}
+	s := steps{all: segments(launches, p.wide(with.graph.Nodes[:len(launches)]))}
 	var needed []backend.Launch
+	var nodes []*graph.Node
 	for i, l := range plain {
-		if !graph.IsAdapter(without.graph.Nodes[i]) {
-			needed = append(needed, l)
+		if n := without.graph.Nodes[i]; !graph.IsAdapter(n) {
+			needed, nodes = append(needed, l), append(nodes, n)
 		}
 	}
 	if s.plain = s.all; with != without || len(needed) < len(launches) {
-		s.plain = segments(needed)
+		s.plain = segments(needed, p.wide(nodes))
 	}
 	return s
+}
+
+// wide says which nodes compute the rows of all devices that divide them.
+func (p *Program) wide(nodes []*graph.Node) []bool {
+	wide := make([]bool, len(nodes))
+	for i, n := range nodes {
+		wide[i] = p.seq != nil && n.Wide()
+	}
+	return wide
 }
 
 // adapterWeights is the device's handles of weights with slots.

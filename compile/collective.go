@@ -6,16 +6,39 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/comm"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/pass"
 )
 
 // Ranks is what a program of one of several devices exchanges numbers through: with the devices that share its layers, and with those
 // of the same tensor rank in the other pipeline stages.
-type Ranks struct{ Tensor, Pipeline comm.Communicator }
+type Ranks struct {
+	Tensor, Pipeline comm.Communicator
+	Sequence         comm.Communicator // devices that divide the rows of steps
+}
 
-// segment is launches that the device runs without the others, and the collective behind them, if there is one.
+// Set says through which group something is exchanged.
+func (r *Ranks) Set(e pass.Exchange, group comm.Communicator) {
+	switch e {
+	case pass.OfTensor:
+		r.Tensor = group
+	case pass.OfPipeline:
+		r.Pipeline = group
+	case pass.OfSequence:
+		r.Sequence = group
+	}
+}
+
+// segment is launches that the device runs without the others, and what it does with them behind that, if there is anything.
 type segment struct {
 	launches []backend.Launch
-	then     *collective
+	wide     bool // they compute the rows of all devices that divide them, or rows of logits
+	then     together
+}
+
+// together is a node that several devices compute together.
+type together interface {
+	backend.Launch
+	run(p *Program, b *backend.Batch) error
 }
 
 // collective is a node that several devices compute together. The host moves the numbers: it reads the device's value, exchanges it and
@@ -27,7 +50,9 @@ type collective struct {
 }
 
 // String implements backend.Launch.
-func (c *collective) String() string { return "host " + c.node.Op.Name() + " " + c.node.Out[0].Name }
+func (c *collective) String() string { return hostText(c.node) }
+
+func hostText(n *graph.Node) string { return "host " + n.Op.Name() + " " + n.Out[0].Name }
 
 // isCollective tells the ops that devices compute together.
 func isCollective(op graph.Op) bool {
@@ -35,13 +60,28 @@ func isCollective(op graph.Op) bool {
 	case graph.AllReduce, graph.AllGather, graph.AllToAll, graph.Send, graph.Recv:
 		return true
 	}
-	return false
+	return isExchange(op) || isRing(op)
+}
+
+// together makes what runs a node that several devices compute together.
+func (p *Program) together(n *graph.Node) (together, error) {
+	switch {
+	case isExchange(n.Op):
+		return p.newExchange(n)
+	case isRing(n.Op):
+		return p.newRing(n)
+	}
+	return p.newCollective(n)
+}
+
+func (p *Program) cannotExchange(n *graph.Node) error {
+	return fmt.Errorf("compile: device %s cannot take part in %s: the host cannot write its activations; cpu and ref can", p.dev.Info().Name, n)
 }
 
 // newCollective checks that this program can take part in a collective.
 func (p *Program) newCollective(n *graph.Node) (*collective, error) {
 	if _, ok := p.dev.(backend.Writer); !ok {
-		return nil, fmt.Errorf("compile: device %s cannot take part in %s: the host cannot write its activations; cpu and ref can", p.dev.Info().Name, n)
+		return nil, p.cannotExchange(n)
 	}
 	c := &collective{node: n, out: p.where[n.Out[0]]}
 	v, peers, ranks := n.Out[0], p.ranks.Tensor, 0
@@ -69,6 +109,9 @@ func (p *Program) newCollective(n *graph.Node) (*collective, error) {
 // run exchanges a step's rows.
 func (c *collective) run(p *Program, b *backend.Batch) error {
 	n := c.node
+	if p.seq != nil && !n.Wide() {
+		b = &p.seq.local
+	}
 	rows := b.Rows(n.Out[0].Rows)
 	width := len(c.own) / p.limits.Rows(n.Out[0].Rows)
 	own := c.own[:rows*width]
@@ -110,33 +153,47 @@ func joinColumns(dst, shards []float32, rows, width, whole int) {
 	}
 }
 
-// segments cuts launches at their collectives.
-func segments(launches []backend.Launch) []segment {
+// segments cuts launches where devices compute together, and where rows of the device's own and of all follow each other. wide says which rows each computes.
+func segments(launches []backend.Launch, wide []bool) []segment {
 	var all []segment
 	from := 0
 	for i, l := range launches {
-		if c, ok := l.(*collective); ok {
-			all, from = append(all, segment{launches[from:i:i], c}), i+1
+		then, ok := l.(together)
+		switch {
+		case ok:
+			all, from = append(all, segment{launches[from:i:i], from < i && wide[from], then}), i+1
+		case from < i && wide[i] != wide[from]:
+			all, from = append(all, segment{launches[from:i:i], wide[from], nil}), i
 		}
 	}
-	if from < len(launches) || len(all) == 0 {
-		all = append(all, segment{launches: launches[from:]})
+	if from < len(launches) {
+		all = append(all, segment{launches: launches[from:], wide: wide[from]})
 	}
 	return all
 }
 
-// run computes a step segment by segment.
+// run computes a step segment by segment. Where devices divide rows, this one has a batch of its own rows, which may be none.
 func (p *Program) run(all []segment, b *backend.Batch) error {
+	own := b
+	if p.seq != nil {
+		p.seq.divide(b)
+		own = &p.seq.local
+	}
 	for _, s := range all {
-		if len(s.launches) > 0 {
-			if err := p.dev.Run(s.launches, b); err != nil {
+		rows := own
+		if s.wide {
+			rows = b
+		}
+		if len(s.launches) > 0 && len(rows.Tokens) > 0 {
+			if err := p.dev.Run(s.launches, rows); err != nil {
 				return err
 			}
 		}
-		if s.then != nil {
-			if err := s.then.run(p, b); err != nil {
-				return fmt.Errorf("compile: %s: %w", s.then.node.Out[0].Name, err)
-			}
+		if s.then == nil {
+			continue
+		}
+		if err := s.then.run(p, b); err != nil {
+			return fmt.Errorf("compile: %s: %w", s.then, err)
 		}
 	}
 	return nil

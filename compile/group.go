@@ -19,6 +19,7 @@ type Group struct {
 	programs []*Program // by stage, then tensor rank
 	last     *Program   // of the last stage, whose results are those of the whole
 	comms    []*local.Rank
+	limits   backend.Limits
 	groups   []graph.CacheGroup
 	ids      int
 }
@@ -33,22 +34,21 @@ func CompileGroup(g *graph.Graph, o pass.Options, devs []backend.Device, files T
 	if err != nil {
 		return nil, err
 	}
-	x := &Group{groups: groups, ids: tokenIDs(g)}
-	stages, pipelines := make([][]*local.Rank, l.Pipeline), make([][]*local.Rank, l.Tensor)
-	for s := range stages {
-		stages[s] = local.New(l.Tensor)
-		x.comms = append(x.comms, stages[s][0])
-	}
-	for t := range pipelines {
-		pipelines[t] = local.New(l.Pipeline)
-		x.comms = append(x.comms, pipelines[t][0])
+	x := &Group{groups: groups, ids: tokenIDs(g), limits: lim}
+	ranks := make([]Ranks, len(devs))
+	for _, g := range l.Groups() {
+		peers := local.New(len(g.Devices))
+		x.comms = append(x.comms, peers[0])
+		for i, device := range g.Devices {
+			ranks[device].Set(g.Exchange, peers[i])
+		}
 	}
 	for i, dev := range devs {
 		o.Rank = l.Rank(i)
 		part, err := pass.Run(g, pass.All, o)
 		if err == nil {
 			var p *Program
-			if p, err = compileRank(part, dev, files, lim, groups, Ranks{stages[o.Rank.Stage][o.Rank.Tensor], pipelines[o.Rank.Tensor][o.Rank.Stage]}); err == nil {
+			if p, err = compileRank(part, dev, files, lim, groups, ranks[i]); err == nil {
 				x.programs = append(x.programs, p)
 				continue
 			}
@@ -56,7 +56,7 @@ func CompileGroup(g *graph.Graph, o pass.Options, devs []backend.Device, files T
 		x.Close()
 		return nil, fmt.Errorf("compile: %s: %w", o.Rank, err)
 	}
-	x.last = x.programs[len(x.programs)-l.Tensor]
+	x.last = x.programs[l.Number(pass.Rank{Stage: l.Pipeline - 1})]
 	return x, nil
 }
 
@@ -109,7 +109,7 @@ func (x *Group) RunBody(b *backend.Batch) error {
 }
 
 // Limits implements Runner.
-func (x *Group) Limits() backend.Limits { return x.last.Limits() }
+func (x *Group) Limits() backend.Limits { return x.limits }
 
 // Groups implements Runner. The caches are those of the whole graph, of which each device has a part.
 func (x *Group) Groups() []graph.CacheGroup { return x.groups }

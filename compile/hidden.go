@@ -61,7 +61,7 @@ func (p *Program) HiddenWidth() int {
 
 // HiddenOfAll reports whether there is a row of hidden states for every token of a step, and not only for the selected ones.
 func (p *Program) HiddenOfAll() bool {
-	return p.Graph.Hidden != nil && p.Graph.Hidden.Rows == graph.Tokens
+	return p.Graph.Hidden != nil && p.Graph.Hidden.Rows != graph.Logits
 }
 
 // Encoder reports whether hidden states are all that the program makes: there is no text to generate.

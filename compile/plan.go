@@ -105,7 +105,7 @@ func (p *Program) bindAll(l *plan, arena backend.Buffer, files Tensors) error {
 	for _, i := range l.heaviestFirst() {
 		n := l.graph.Nodes[i]
 		if isCollective(n.Op) {
-			c, err := p.newCollective(n)
+			c, err := p.together(n)
 			if err != nil {
 				return err
 			}

@@ -26,7 +26,9 @@ type Program struct {
 	Graph       *graph.Graph
 	limits      backend.Limits
 	dev         backend.Device
-	ranks       Ranks // of a program that is one device's part
+	ranks       Ranks     // of a program that is one device's part
+	seq         *sequence // nil: all rows of steps are here
+	ring        *ringSpace
 	launches    []backend.Launch
 	whole       steps    // the launches
 	body        steps    // those up to the hidden states; launches of its own, since devices tell programs apart by theirs
@@ -86,6 +88,15 @@ func CompileRank(part, whole *graph.Graph, dev backend.Device, files Tensors, li
 // compileRank is Compile for one of several devices. groups are those of the whole model; the graph may have caches of some of them.
 func compileRank(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limits, groups []graph.CacheGroup, ranks Ranks) (*Program, error) {
 	p := &Program{Graph: g, limits: lim, dev: dev, groups: groupsOf(g, groups), ranks: ranks, where: map[*graph.Value]backend.Buffer{}}
+	if s := g.Sequence; s.Ranks > 1 {
+		var err error
+		if p.limits.PageSize, err = s.PageSize(lim.PageSize); err != nil {
+			return nil, fmt.Errorf("compile: %w", err)
+		}
+		if p.seq, err = newSequence(s, ranks.Sequence, p.limits.PageSize); err != nil {
+			return nil, err
+		}
+	}
 	if err := p.build(files); err != nil {
 		p.Close()
 		return nil, err

@@ -29,7 +29,7 @@ func (p *Program) rowsOf(v *graph.Value) DeviceRows {
 func (r DeviceRows) Width() int { return r.value.Axis.Len() }
 
 // All reports whether there is a row for every token of a step, and not only for those whose logits are wanted.
-func (r DeviceRows) All() bool { return r.value.Rows == graph.Tokens }
+func (r DeviceRows) All() bool { return r.value.Rows != graph.Logits }
 
 // Takes is nil if rows of another value can be copied to these, or says what differs.
 func (r DeviceRows) Takes(from DeviceRows) error {

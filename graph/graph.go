@@ -3,11 +3,13 @@
 // and where a quantiser goes are all read off this description.
 //
 // Every value is a matrix of rows × one named Axis. Only two row counts vary from step to step: one row per token
-// (Tokens), and one row per token whose logits are wanted (Logits). Everything else that varies (token ids,
+// (Tokens; AllTokens where devices divide them), and one row per token whose logits are wanted (Logits). Everything else that varies (token ids,
 // positions, page tables, lengths) is step data that a backend keeps in fixed buffers; it is never a shape.
 package graph
 
 import (
+	"fmt"
+
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights/recipe"
 )
@@ -29,11 +31,12 @@ func (a Axis) Len() int { return a.Count * a.Size }
 type Rows uint8
 
 const (
-	Tokens Rows = iota // one row per token of the step
-	Logits             // one row per token whose logits are wanted
+	Tokens    Rows = iota // one row per token of the step; where devices divide the rows of steps (Sequence), per token of this one
+	Logits                // one row per token whose logits are wanted
+	AllTokens             // one row per token of the step, of all devices that divide them
 )
 
-func (r Rows) String() string { return [...]string{"tokens", "logits"}[r] }
+func (r Rows) String() string { return [...]string{"tokens", "logits", "all tokens"}[r] }
 
 // Type is the element type in which a value is stored.
 type Type uint8
@@ -192,4 +195,35 @@ type Graph struct {
 	// Plain, if not nil, is the same model without what adapters change, fused as far as goes: a step in which no sequence has an adapter
 	// runs it. It has the same weights, by their names, and the same caches and results.
 	Plain *Graph
+	// Sequence is how devices divide the rows of steps; the zero value: all are here.
+	Sequence Sequence
+}
+
+// Sequence is one of several devices that divide the rows of every step between them (sequence parallelism).
+type Sequence struct {
+	Ranks, Rank int  // Ranks 0: the rows are not divided
+	Split       bool // caches of keys and values are divided as well, by tokens: each device has 1/Ranks of a page
+}
+
+// PageSize is how many tokens of a page each device has.
+func (s Sequence) PageSize(whole int) (int, error) {
+	if !s.Split {
+		return whole, nil
+	}
+	if whole%(2*s.Ranks) != 0 {
+		return 0, fmt.Errorf("pages of %d tokens cannot be divided among %d devices in two blocks each", whole, s.Ranks)
+	}
+	return whole / s.Ranks, nil
+}
+
+// Wide reports whether a node computes with the rows of all devices that divide them, or with rows of logits.
+func (n *Node) Wide() bool {
+	for _, list := range [][]*Value{n.In, n.Out} {
+		for _, v := range list {
+			if v.Cache == nil && v.Rows != Tokens {
+				return true
+			}
+		}
+	}
+	return false
 }

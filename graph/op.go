@@ -58,9 +58,19 @@ func (w Work) Plus(o Work) Work {
 func (g *Graph) Work(s *Step) Work {
 	var sum Work
 	for _, n := range g.Nodes {
-		sum = sum.Plus(n.Op.Work(n, s))
+		sum = sum.Plus(n.Op.Work(n, g.StepOf(n, s)))
 	}
 	return sum
+}
+
+// StepOf is what of a step a node's device has: all of it or, where devices divide its rows, an equal share.
+func (g *Graph) StepOf(n *Node, s *Step) *Step {
+	if g.Sequence.Ranks < 2 || n.Wide() {
+		return s
+	}
+	share := *s
+	share.Devices = g.Sequence.Ranks
+	return &share
 }
 
 // traffic is the Work of a node that reads each of its matrices and whole weights once and writes each output once.

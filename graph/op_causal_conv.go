@@ -75,7 +75,7 @@ func recurrent(x, state *Value, groups, size int) error {
 	if err := matrix(x); err != nil {
 		return err
 	}
-	if x.Rows != Tokens {
+	if x.Rows == Logits {
 		return fmt.Errorf("%s has a row per %s, and a state goes on token by token", x.Name, x.Rows)
 	}
 	if state.Cache == nil || !state.Cache.Recurrent() {

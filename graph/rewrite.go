@@ -29,6 +29,7 @@ func Rewrite(g *Graph, visit func(r *Rewriter, n *Node) bool) (*Graph, error) {
 		b: NewBuilder(g.Name, nil, F32, F32), by: map[*Value]*Value{},
 		requantised: map[*Weight]*Weight{}, shards: map[*Weight][]shard{}, caches: map[*Cache]*Cache{},
 	}
+	r.b.g.Sequence = g.Sequence
 	for _, v := range g.Inputs {
 		r.by[v] = r.b.input(v.Name, *v)
 	}
@@ -78,6 +79,9 @@ func Rewrite(g *Graph, visit func(r *Rewriter, n *Node) bool) (*Graph, error) {
 
 // SetOutput makes a value of the new graph its output, in place of what stands for the old one's.
 func (r *Rewriter) SetOutput(v *Value) { r.output = v }
+
+// SetSequence says how devices divide the rows of steps in the new graph.
+func (r *Rewriter) SetSequence(s Sequence) { r.b.g.Sequence = s }
 
 // ReplaceCache has the new graph use another cache; nil: none, and no node may read it.
 func (r *Rewriter) ReplaceCache(old, now *Cache) { r.caches[old] = now }

@@ -7,7 +7,12 @@ type Step struct {
 	Logits int // rows whose logits are wanted
 
 	Adapters []StepAdapter // by slot, and of one slot by sequence
+
+	Devices int // among which its rows, and what they attend to, are divided equally: the step counts one's share; 0: all of it
 }
+
+// share is one device's part of a number.
+func (s *Step) share(n int64) int64 { return ceilDiv(n, int64(max(s.Devices, 1))) }
 
 // StepAdapter is an adapter of one sequence of a step, of whose rows it leaves the first Skip alone: the slot that it is in, its rank and
 // the bytes of one of its numbers.
@@ -25,7 +30,7 @@ func (s *Step) Tokens() int {
 	for _, q := range s.Seqs {
 		t += q.New
 	}
-	return t
+	return int(s.share(int64(t)))
 }
 
 // Rows is how many rows a value of this kind has in the step.
@@ -47,7 +52,7 @@ func (s *Step) CtxRows(window int) int64 {
 		}
 		sum += int64(rows)
 	}
-	return sum
+	return s.share(sum)
 }
 
 // Pairs is Σ over sequences of the query × key pairs that causal attention with this window has to score.
@@ -63,7 +68,7 @@ func (s *Step) Pairs(window int) int64 {
 		growing := min(max(int64(window)-past, 0), n)
 		sum += growing*past + growing*(growing+1)/2 + (n-growing)*int64(window)
 	}
-	return sum
+	return s.share(sum)
 }
 
 // AllPairs is Pairs of bidirectional attention: every new query scores every key of its sequence.
@@ -72,7 +77,7 @@ func (s *Step) AllPairs() int64 {
 	for _, q := range s.Seqs {
 		sum += int64(q.New) * int64(q.Past+q.New)
 	}
-	return sum
+	return s.share(sum)
 }
 
 // ChunkRows is CtxRows of attention within chunks of so many positions: a sequence's rows from the chunk of its first new token on.
@@ -83,7 +88,7 @@ func (s *Step) ChunkRows(chunk int) int64 {
 			sum += int64(q.New + q.Past%chunk)
 		}
 	}
-	return sum
+	return s.share(sum)
 }
 
 // ChunkPairs is Pairs of attention within chunks of so many positions.
@@ -94,7 +99,7 @@ func (s *Step) ChunkPairs(chunk int) int64 {
 	for _, q := range s.Seqs {
 		sum += before(int64(q.Past+q.New)) - before(int64(q.Past))
 	}
-	return sum
+	return s.share(sum)
 }
 
 // NearPairs is AllPairs of attention no further than reach either way.
@@ -105,5 +110,5 @@ func (s *Step) NearPairs(reach int) int64 {
 			sum += int64(min(q.Past+q.New-1, p+reach) - max(0, p-reach) + 1)
 		}
 	}
-	return sum
+	return s.share(sum)
 }

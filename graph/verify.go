@@ -69,13 +69,22 @@ func (g *Graph) Verify() error {
 
 // reads says why a node cannot read a value that has been made.
 func (n *Node) reads(v *Value) error {
-	if _, sums := n.Op.(AllReduce); v.Partial && !sums && !IsAdapter(n) {
+	if v.Partial && !sums(n.Op) && !IsAdapter(n) {
 		return fmt.Errorf("reads %s, of which each device has only a summand: an AllReduce must come before", v.Name)
 	}
 	if v.Deferred > 0 && !computes(n, v) {
 		return fmt.Errorf("reads %s, which is not written in steps of up to %d rows", v.Name, v.Deferred)
 	}
 	return nil
+}
+
+// sums tells the ops that add the summands of several devices.
+func sums(o Op) bool {
+	switch o.(type) {
+	case AllReduce, SumRows:
+		return true
+	}
+	return false
 }
 
 // verifyResults checks what the graph gives: its output, its hidden states and other values that are kept.

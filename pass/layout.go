@@ -16,23 +16,71 @@ type Layout struct {
 	// replica, which cut each expert Tensor / Expert times; more are devices of several replicas, whose rows meet at the experts
 	// (Lepikhin et al., arXiv:2006.16668).
 	Expert int `json:"expert,omitempty"`
+	// Sequence is how many devices divide the rows of every step, each with all of the layers' weights; 0 or 1: none. Method is how they attend: Ulysses or Ring.
+	Sequence int    `json:"sequence,omitempty"`
+	Method   string `json:"sequence_method,omitempty"`
 }
 
 // Rank is a device of a layout.
 type Rank struct {
-	Replica int // below Data
-	Stage   int // of the pipeline
-	Tensor  int // among the devices of a stage
+	Replica  int // below Data
+	Stage    int // of the pipeline
+	Sequence int // among the devices that divide the rows of steps
+	Tensor   int // among those of a stage that share them
 }
 
 // OneDevice is the layout without parallelism.
 var OneDevice = Layout{Tensor: 1, Pipeline: 1, Data: 1}
 
 // Devices is how many devices the layout takes.
-func (l Layout) Devices() int { return l.Tensor * l.Pipeline * l.Data }
+func (l Layout) Devices() int { return l.Tensor * l.Pipeline * l.Data * l.ranks() }
 
-// Rank is device i of a replica, counted by stage, then tensor rank.
-func (l Layout) Rank(i int) Rank { return Rank{Stage: i / l.Tensor, Tensor: i % l.Tensor} }
+// Rank is device i of a replica, counted by stage, then by rows and tensor rank.
+func (l Layout) Rank(i int) Rank {
+	return Rank{Stage: i / l.Tensor / l.ranks(), Sequence: i / l.Tensor % l.ranks(), Tensor: i % l.Tensor}
+}
+
+// Number is which device of its replica a rank is.
+func (l Layout) Number(at Rank) int { return (at.Stage*l.ranks()+at.Sequence)*l.Tensor + at.Tensor }
+
+// Exchange is what devices of a group exchange numbers for.
+type Exchange uint8
+
+// The exchanges.
+const (
+	OfTensor   Exchange = iota // sums of the devices that share layers
+	OfPipeline                 // what stages hand on
+	OfSequence                 // rows, keys and values
+)
+
+// Group is devices of a replica, by their numbers, that exchange something.
+type Group struct {
+	Exchange Exchange
+	Devices  []int
+}
+
+// Groups are the groups of a replica's devices, the same on all of them: those that share the layers of a stage and rows, those of the stages, and, where rows are divided, those that have other rows.
+func (l Layout) Groups() (all []Group) {
+	add := func(e Exchange, n int, at func(i int) Rank) {
+		g := Group{Exchange: e}
+		for i := range n {
+			g.Devices = append(g.Devices, l.Number(at(i)))
+		}
+		all = append(all, g)
+	}
+	for i := range l.Pipeline * l.ranks() {
+		add(OfTensor, l.Tensor, func(t int) Rank { return Rank{Stage: i / l.ranks(), Sequence: i % l.ranks(), Tensor: t} })
+	}
+	for i := range l.ranks() * l.Tensor {
+		add(OfPipeline, l.Pipeline, func(s int) Rank { return Rank{Stage: s, Sequence: i / l.Tensor, Tensor: i % l.Tensor} })
+	}
+	if l.ranks() > 1 {
+		for i := range l.Pipeline * l.Tensor {
+			add(OfSequence, l.ranks(), func(q int) Rank { return Rank{Stage: i / l.Tensor, Sequence: q, Tensor: i % l.Tensor} })
+		}
+	}
+	return all
+}
 
 // String is the layout as text: "tp4 pp2 dp1", "tp1 pp1 dp8 ep8".
 func (l Layout) String() string {
@@ -40,23 +88,31 @@ func (l Layout) String() string {
 	if l.Expert > 1 {
 		s += fmt.Sprintf(" ep%d", l.Expert)
 	}
+	if l.ranks() > 1 {
+		s += fmt.Sprintf(" sp%d %s", l.Sequence, l.Method)
+	}
 	return s
 }
 
 // Splits reports whether one device of the layout has only a part of the model.
-func (l Layout) Splits() bool { return l.Tensor > 1 || l.Pipeline > 1 || l.Expert > 1 }
+func (l Layout) Splits() bool { return l.Tensor > 1 || l.Pipeline > 1 || l.Expert > 1 || l.ranks() > 1 }
 
 // expert is among how many devices experts are divided.
 func (l Layout) expert() int { return max(l.Expert, 1) }
 
 // within is among how many devices of one replica they are.
-func (l Layout) within() int { return min(l.expert(), l.Tensor) }
+func (l Layout) within() int {
+	if l.ranks() > 1 {
+		return l.expert()
+	}
+	return min(l.expert(), l.Tensor)
+}
 
 // Sources is how many replicas share the experts.
 func (l Layout) Sources() int { return l.expert() / l.within() }
 
 // pieces is how many devices cut an expert's weights.
-func (l Layout) pieces() int { return l.Tensor / l.within() }
+func (l Layout) pieces() int { return max(l.Tensor/l.within(), 1) }
 
 // stage is the pipeline stage that a layer belongs to, of so many layers.
 func (l Layout) stage(layer, layers int) int { return layer * l.Pipeline / layers }
@@ -81,6 +137,9 @@ func (l Layout) divides(g *graph.Graph) error {
 	}
 	if n := g.Layers(); l.Pipeline > n {
 		return fmt.Errorf("%d pipeline stages for the %d layers of %s; at most one stage a layer is possible", l.Pipeline, n, g.Name)
+	}
+	if err := l.checkSequence(g); err != nil {
+		return err
 	}
 	if err := l.checkExperts(g); err != nil {
 		return err
@@ -108,7 +167,7 @@ func (l Layout) checkExperts(g *graph.Graph) error {
 	if l.expert() == 1 {
 		return nil
 	}
-	if l.Tensor%l.within() != 0 || l.expert()%l.within() != 0 || l.Data%l.Sources() != 0 {
+	if l.Tensor%l.within() != 0 && !l.expertsOfRows() || l.expert()%l.within() != 0 || l.Data%l.Sources() != 0 {
 		return fmt.Errorf("the layout %s divides experts among %d devices; those of one replica (%d) or of several whole replicas (of %d) can share them", l, l.expert(), l.Tensor, l.Data)
 	}
 	some := false
@@ -127,5 +186,9 @@ func (l Layout) checkExperts(g *graph.Graph) error {
 }
 
 func (r Rank) String() string {
-	return fmt.Sprintf("replica %d, stage %d, rank %d", r.Replica, r.Stage, r.Tensor)
+	s := fmt.Sprintf("replica %d, stage %d, rank %d", r.Replica, r.Stage, r.Tensor)
+	if r.Sequence > 0 {
+		s += fmt.Sprintf(", rows %d", r.Sequence)
+	}
+	return s
 }

@@ -20,10 +20,11 @@ func Partition(g *graph.Graph, o Options) (*graph.Graph, error) {
 		return nil, err
 	}
 	l, at := o.Layout, o.Rank
-	if at.Replica < 0 || at.Replica >= l.Data || at.Stage < 0 || at.Stage >= l.Pipeline || at.Tensor < 0 || at.Tensor >= l.Tensor {
-		return nil, fmt.Errorf("replica %d, stage %d, rank %d is none of the layout %s; each counts from 0", at.Replica, at.Stage, at.Tensor, l)
+	if at.Replica < 0 || at.Replica >= l.Data || at.Stage < 0 || at.Stage >= l.Pipeline || at.Tensor < 0 || at.Tensor >= l.Tensor ||
+		at.Sequence < 0 || at.Sequence >= l.ranks() {
+		return nil, fmt.Errorf("%s is none of the layout %s; each counts from 0", at, l)
 	}
-	p := partitioner{layout: l, rank: at, graph: g, units: unitsOf(g)}
+	p := partitioner{layout: l, rank: at, graph: g, units: unitsOf(g), others: map[*graph.Value]*graph.Value{}}
 	p.assignStages()
 	p.findChannels()
 	return graph.Rewrite(g, p.visit)
@@ -41,7 +42,8 @@ type partitioner struct {
 	sent        []*graph.Value // by it to the one after
 	again       []*graph.Node  // writes to caches of earlier stages that layers of this one read: they have a copy here
 	channels    map[*graph.Cache]graph.Axis
-	caches      bool // have been replaced
+	caches      bool                          // have been replaced
+	others      map[*graph.Value]*graph.Value // by values of the new graph, where devices divide rows: what those of all are here, or a device's own of those
 }
 
 // everywhere is the stage of nodes that every stage computes for itself: those without inputs and weights, such as angles.
@@ -139,6 +141,9 @@ func (p *partitioner) visit(r *graph.Rewriter, n *graph.Node) bool {
 		for _, c := range p.graph.Caches {
 			r.ReplaceCache(c, p.cache(c))
 		}
+		if n := p.layout.ranks(); n > 1 {
+			r.SetSequence(graph.Sequence{Ranks: n, Rank: p.rank.Sequence, Split: p.layout.Method == Ring})
+		}
 	}
 	stage := p.stages[n]
 	if stage == everywhere {
@@ -156,10 +161,12 @@ func (p *partitioner) visit(r *graph.Rewriter, n *graph.Node) bool {
 			p.node(r, w)
 		}
 	}
-	p.node(r, n)
+	if !p.selected(r, n) {
+		p.node(r, n)
+	}
 	if n == p.last && p.rank.Stage < p.layout.Pipeline-1 {
 		for _, v := range p.sent {
-			out := r.Add(n.At, v.Name+".sent", graph.Send{To: p.rank.Stage + 1}, r.Of([]*graph.Value{v}), nil)
+			out := r.Add(n.At, v.Name+".sent", graph.Send{To: p.rank.Stage + 1}, []*graph.Value{p.own(r, n, r.Of([]*graph.Value{v})[0])}, nil)
 			r.SetOutput(out[0])
 		}
 	}
@@ -175,7 +182,7 @@ func (p *partitioner) reads(values []*graph.Value) bool {
 
 // node adds this device's part of a node, and the collectives behind it.
 func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
-	op, in, weights := n.Op, r.Of(n.In), n.Weights
+	op, in, weights := p.attention(n.Op), p.rows(r, n, r.Of(n.In)), n.Weights
 	moe, experts := op.(graph.MoE)
 	if experts {
 		op, weights = p.experts(r, moe, weights)
@@ -199,7 +206,7 @@ func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 		rename(out[0], n.Out[0], ".routed")
 		out = r.Add(n.At, n.Out[0].Name, p.allToAll(moe, false), out, nil)
 	}
-	out = slices.Clone(out)
+	out = slices.Clone(p.ownRows(r, n, out))
 	for i, v := range out {
 		if v.Partial {
 			rename(v, n.Out[i], ".partial")
@@ -274,6 +281,13 @@ func (p *partitioner) weights(r *graph.Rewriter, n *graph.Node) []*graph.Weight 
 	if _, ok := n.Op.(graph.Linear); ok && p.layout.Tensor > 1 && p.rank.Tensor > 0 && cut(whole[0].In) {
 		whole = whole[:1]
 	}
+	if _, ok := n.Op.(graph.Attention); ok { // sinks
+		var parts []*graph.Weight
+		for _, w := range whole {
+			parts = append(parts, p.part(r, w, w.Stack, 0, p.layout.heads(), p.layout.piece(p.rank)))
+		}
+		return parts
+	}
 	var parts []*graph.Weight
 	for _, w := range whole {
 		stack := p.units.shard(w.Stack, p.layout.Tensor, p.rank.Tensor) // of heads
@@ -309,6 +323,9 @@ func (p *partitioner) experts(r *graph.Rewriter, o graph.MoE, weights []*graph.W
 	if p.layout.expert() > 1 {
 		o.Held = o.Experts / p.layout.expert()
 		o.First = (p.rank.Replica%p.layout.Sources()*p.layout.within() + p.rank.Tensor/pieces) * o.Held
+		if p.layout.expertsOfRows() {
+			o.First = (p.rank.Sequence*p.layout.Tensor + p.rank.Tensor) * o.Held
+		}
 	}
 	if p.layout.Sources() > 1 {
 		o.Sources = p.layout.Sources()
@@ -337,6 +354,7 @@ func (p *partitioner) cache(c *graph.Cache) *graph.Cache {
 		return &part
 	}
 	part.State = p.units.shard(c.State, p.layout.Tensor, p.rank.Tensor)
-	part.K, part.V = p.units.shard(c.K, p.layout.Tensor, p.rank.Tensor), p.units.shard(c.V, p.layout.Tensor, p.rank.Tensor)
+	pieces, piece := p.layout.heads(), p.layout.piece(p.rank)
+	part.K, part.V = p.units.shard(c.K, pieces, piece), p.units.shard(c.V, pieces, piece)
 	return &part
 }

@@ -24,6 +24,7 @@ type attention struct {
 	q, out        []float32
 	heads         int // query heads
 	share         int // of them per key head
+	result        int // numbers of a head's result: the size of values or, of a partial one, one more
 	split         *splitKV
 	tiles         []*attn.Tile                    // each worker's
 	partials      []float32                       // [partial][query head][partialFloats]
@@ -63,7 +64,13 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 }
 
 func newAttention(d *Device, n *graph.Node, a backend.Args) (*attention, error) {
-	c, o := n.In[1].Cache, n.Op.(graph.Attention)
+	c, o, result := n.In[1].Cache, graph.Attention{}, n.In[1].Cache.V.Size
+	switch op := n.Op.(type) {
+	case graph.PartialAttention:
+		o, result = op.Attention, result+1
+	case graph.Attention:
+		o = op
+	}
 	cache, err := cacheOf(c, a.In[1], a.Limits)
 	if err != nil {
 		return nil, err
@@ -71,7 +78,7 @@ func newAttention(d *Device, n *graph.Node, a backend.Args) (*attention, error) 
 	t := &attention{
 		dev: d, group: c.Group, q: floats(a.In[0]), out: floats(a.Out[0]), heads: n.In[0].Axis.Count,
 		head:  attn.Head{Cache: cache, Scale: float32(o.Scale), Softcap: float32(o.Softcap)},
-		share: n.In[0].Axis.Count / c.K.Count, partialFloats: attn.PartialFloats(c.V.Size),
+		share: n.In[0].Axis.Count / c.K.Count, result: result, partialFloats: attn.PartialFloats(c.V.Size),
 	}
 	t.split = d.splitFor(splitShape{
 		mask:  backend.Mask{Window: c.Window, Chunked: o.Chunked, Bidirectional: o.Bidirectional, Reach: o.Reach},
@@ -108,12 +115,11 @@ func (t *attention) run(w *worker, b *backend.Batch) {
 	}
 	w.sync()
 	from, to := w.share(len(combines)*t.heads, 1)
-	size := t.head.Cache.ValueSize
 	for i := from; i < to; i++ {
 		m, head := combines[i/t.heads], i%t.heads
 		at := (int(m.partial)*t.heads + head) * t.partialFloats
 		tile.CombinePartials(t.partials[at:], t.heads*t.partialFloats, int(m.segments))
-		t.write(tile, 0, head, t.out[(int(m.row)*t.heads+head)*size:][:size])
+		t.write(tile, 0, head, t.out[(int(m.row)*t.heads+head)*t.result:][:t.result])
 	}
 }
 
@@ -160,7 +166,7 @@ func (t *attention) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) 
 	}
 	for i, r := range k.rows {
 		for j := range t.share {
-			t.write(tile, i*t.share+j, first+j, t.out[(int(r)*t.heads+first+j)*cache.ValueSize:])
+			t.write(tile, i*t.share+j, first+j, t.out[(int(r)*t.heads+first+j)*t.result:][:t.result])
 		}
 	}
 }
@@ -170,5 +176,9 @@ func (t *attention) write(tile *attn.Tile, row, head int, out []float32) {
 	if t.sinks != nil {
 		tile.Sink(row, t.sinks[head])
 	}
-	tile.Out(row, out)
+	if t.result == t.head.Cache.ValueSize {
+		tile.Out(row, out)
+		return
+	}
+	tile.OutPart(row, out)
 }

@@ -101,7 +101,7 @@ func (d *Device) cacheKernel(n *graph.Node) (k kernel) {
 	case graph.KVWrite:
 		k.rowBlocks, k.partition = true, byRows
 		k.name, k.bind, k.scratch = "kvwrite", bindKVWrite, kvWriteScratch
-	case graph.Attention:
+	case graph.Attention, graph.PartialAttention:
 		k.name, k.bind, k.scratch = "attention "+d.tier.String(), bindAttention, d.attentionScratch
 	case graph.TopKeys:
 		k.partition = byRows

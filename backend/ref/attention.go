@@ -42,7 +42,7 @@ func kvWrite(d *Device, n *graph.Node, a backend.Args) {
 
 // attention reads each sequence's cache rows once and scores all queries of the sequence against them.
 func attention(d *Device, n *graph.Node, a backend.Args) {
-	o := n.Op.(graph.Attention)
+	o, part := attentionOf(n)
 	c, axis, b := n.In[1].Cache, n.In[0].Axis, d.batch
 	pages := b.Table(c.Group).Pages
 	share := axis.Count / c.K.Count // query heads of one key head
@@ -59,6 +59,11 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 		case c.Window > 0:
 			first = max(0, b.Past(s)-c.Window+1)
 		}
+		for i, k := range b.Seen[min(int(b.QStart[s]), len(b.Seen)):min(int(b.QStart[s+1]), len(b.Seen))] {
+			if i == 0 || k.Low < first {
+				first = k.Low
+			}
+		}
 		keys, values := make([][]float32, length), make([][]float32, length)
 		for p := first; p < length; p++ {
 			slot := int(pages[s*b.SeqPages+p/a.Limits.PageSize])*a.Limits.PageSize + p%a.Limits.PageSize
@@ -73,7 +78,8 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 		}
 		for r := b.QStart[s]; r < b.QStart[s+1]; r++ {
 			q := d.read(n, a, 0, int(r))
-			out := make([]float32, axis.Count*c.V.Size)
+			size := c.V.Size + part
+			out := make([]float32, axis.Count*size)
 			seen := b.KeysOf(s, int(r), backend.Mask{Window: c.Window, Chunked: o.Chunked, Bidirectional: o.Bidirectional, Reach: o.Reach})
 			var rowKeys, rowValues [][]float32
 			for p := seen.Low; p < seen.High; p++ {
@@ -83,7 +89,7 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 			}
 			for h := range axis.Count {
 				kv, sink := h/share, sinks[min(h, len(sinks)):min(h+1, len(sinks))]
-				d.attend(o, sink, q[h*axis.Size:(h+1)*axis.Size], out[h*c.V.Size:(h+1)*c.V.Size],
+				d.attend(o, sink, q[h*axis.Size:(h+1)*axis.Size], out[h*size:][:c.V.Size], out[h*size:][c.V.Size:size],
 					rowKeys, rowValues, kv*c.K.Size, kv*c.V.Size)
 			}
 			d.write(n, a, 0, int(r), out)
@@ -91,11 +97,22 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 	}
 }
 
+// attentionOf is a node's attention, and whether its results are partial: 1 more number for each head, or 0.
+func attentionOf(n *graph.Node) (o graph.Attention, part int) {
+	if o, ok := n.Op.(graph.PartialAttention); ok {
+		return o.Attention, 1
+	}
+	return n.Op.(graph.Attention), 0
+}
+
 // attend is one query head, with its sink if there is one, against the keys it may see, whose head starts at kOff (vOff for
-// values) of each row.
-func (d *Device) attend(o graph.Attention, sink, q, out []float32, keys, values [][]float32, kOff, vOff int) {
+// values) of each row. sums, of a partial result, gets the logarithm of the sum of exponentials.
+func (d *Device) attend(o graph.Attention, sink, q, out, sums []float32, keys, values [][]float32, kOff, vOff int) {
 	scores := make([]float64, len(keys))
 	rowMax := math.Inf(-1)
+	if len(keys) == 0 && len(sink) == 0 {
+		rowMax = 0
+	}
 	for _, score := range sink {
 		rowMax = float64(score)
 	}
@@ -126,7 +143,13 @@ func (d *Device) attend(o graph.Attention, sink, q, out []float32, keys, values 
 		d.flops(3) // maximum, exponential, sum
 	}
 	for i := range out {
-		out[i] = float32(acc[i] / sum)
+		if out[i] = float32(acc[i] / sum); sum == 0 { // no key is here
+			out[i] = 0
+		}
+	}
+	for i := range sums {
+		sums[i] = float32(math.Log(sum) + rowMax)
+		d.flops(2)
 	}
 	d.flops(len(out))
 }

@@ -143,13 +143,13 @@ func dot(x, y []float32) (sum float64) {
 
 // countAdapter counts an adapter's matrices, and countLoRA a row that it changes. See graph.LoRA.Work for what is not counted.
 func (d *Device) countAdapter(l *graph.LowRank, rows graph.Rows, first bool) {
-	if first && rows == graph.Tokens {
+	if first && rows != graph.Logits {
 		d.counted.WeightBytes += int64(len(l.A.Data) + len(l.B.Data))
 	}
 }
 
 func (d *Device) countLoRA(l *graph.LowRank, n *graph.Node, i int) {
-	if n.In[0].Rows != graph.Tokens {
+	if n.In[0].Rows == graph.Logits {
 		return
 	}
 	d.flops(2 * l.Rank() * (n.In[0].Axis.Len() + n.Out[i].Axis.Len()))

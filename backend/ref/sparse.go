@@ -82,7 +82,7 @@ func sparseAttention(d *Device, n *graph.Node, a backend.Args) {
 			}
 			out := make([]float32, axis.Count*c.V.Size)
 			for h := range axis.Count {
-				d.attend(graph.Attention{Scale: o.Scale}, nil, q[h*axis.Size:(h+1)*axis.Size], out[h*c.V.Size:(h+1)*c.V.Size], rows, rows, 0, 0)
+				d.attend(graph.Attention{Scale: o.Scale}, nil, q[h*axis.Size:(h+1)*axis.Size], out[h*c.V.Size:(h+1)*c.V.Size], nil, rows, rows, 0, 0)
 			}
 			d.write(n, a, 0, int(r), out)
 		}

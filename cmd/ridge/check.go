@@ -30,7 +30,7 @@ greedy tokens with what that file says upstream computed, in float32. It prints 
 ends with exit code 1 if that is above 1e-4 or a greedy token differs. A checkpoint with quantised weights (GPTQ, AWQ, FP8 …) is computed
 with inputs that stay in floats, as upstream does, and passes up to 1e-3.
 
-With --tp, --pp and --ep the model runs on several devices of the backend, each with a part of it; on a CPU they share its threads.
+With --tp, --pp, --ep and --sp the model runs on several devices of the backend, each with a part of it; on a CPU they share its threads.
 
 Of an adapter, a PEFT folder or a GGUF file, check computes the base model with it: the one that adapter_config.json names, relative to
 the folder, or that of --base.
@@ -58,7 +58,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 					dir = filepath.Dir(dir)
 				}
 			}
-			how := check.Options{Devices: devices, Layout: pass.Layout{Tensor: layout.Tensor, Pipeline: layout.Pipeline, Data: 1, Expert: layout.Expert}, Cache: graph.F32, Chunk: chunk}
+			how := check.Options{Devices: devices, Layout: pass.Layout{Tensor: layout.Tensor, Pipeline: layout.Pipeline, Data: 1, Expert: layout.Expert, Sequence: layout.Sequence, Method: layout.SequenceMethod}, Cache: graph.F32, Chunk: chunk}
 			var res *check.Result
 			if base != "" || adapter.Is(args[0]) {
 				res, err = check.Adapter(args[0], base, dir, how)

@@ -17,7 +17,9 @@ func addLayout(fl *pflag.FlagSet, o *ridge.Layout) {
 	alias(fl, "tensor-parallel-size", "tp")
 	fl.IntVar(&o.Pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers; --pipeline-parallel-size is the same")
 	alias(fl, "pipeline-parallel-size", "pp")
-	fl.IntVar(&o.Expert, "ep", 1, "expert parallelism: devices of --tp among which the experts of each layer are divided")
+	fl.IntVar(&o.Expert, "ep", 1, "expert parallelism: devices of --tp, or all of --tp × --sp, among which the experts of each layer are divided")
+	fl.IntVar(&o.Sequence, "sp", 1, "sequence parallelism: devices that divide the tokens of prompts, and the cache")
+	fl.StringVar(&o.SequenceMethod, "sp-method", "", "how devices of --sp attend: ulysses (by heads, after an all-to-all) or ring (by tokens: Ring Attention, and a cache split by tokens); default: whichever divides the cache further, or sends fewer bytes")
 }
 
 // openDevices opens the devices of a layout, all of one backend. Those on a CPU share its threads.

@@ -44,8 +44,8 @@ const (
 const leaderPort = "29500"
 
 func (f *rankFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.how, "ranks", "", "process: every device of --tp and --pp is a process of its own on this host, started by this one; default: all are of this process, unless --rendezvous is given")
-	fl.StringVar(&f.rendezvous, "rendezvous", "", "HOST:PORT of rank 0, at which the ranks of --tp × --pp processes meet, started by mpirun, LeaderWorkerSet (default: its leader, port "+leaderPort+") or by hand with --rank")
+	fl.StringVar(&f.how, "ranks", "", "process: every device of --tp, --pp and --sp is a process of its own on this host, started by this one; default: all are of this process, unless --rendezvous is given")
+	fl.StringVar(&f.rendezvous, "rendezvous", "", "HOST:PORT of rank 0, at which the ranks of --tp × --pp × --sp processes meet, started by mpirun, LeaderWorkerSet (default: its leader, port "+leaderPort+") or by hand with --rank")
 	fl.IntVar(&f.number, "rank", -1, "number of this process among those that meet at --rendezvous, from 0; default: what mpirun, Slurm or LeaderWorkerSet say")
 	fl.StringVar(&f.secret, "rank-secret-file", "", "file with what ranks prove to each other that they know, 16 bytes or more; default: the variable "+secretVariable)
 	fl.StringVar(&f.transport, "rank-transport", "", "what ranks exchange activations through: shm (shared memory of one host) or tcp; default: shm where it is shared, and else tcp")
@@ -117,7 +117,7 @@ func (f *rankFlags) join(o *ridge.Options) (err error) {
 			return fmt.Errorf("%s (%s) is %q, which is no number", e.number, e.name, number)
 		}
 		if all, err := strconv.Atoi(size); err == nil && all != o.Layout.Devices() {
-			return fmt.Errorf("%s has started %d processes (%s), and --tp %d × --pp %d are %d", e.name, all, e.size, max(o.Layout.Tensor, 1), max(o.Layout.Pipeline, 1), o.Layout.Devices())
+			return fmt.Errorf("%s has started %d processes (%s), and --tp %d × --pp %d × --sp %d are %d", e.name, all, e.size, max(o.Layout.Tensor, 1), max(o.Layout.Pipeline, 1), max(o.Layout.Sequence, 1), o.Layout.Devices())
 		}
 		r.Number = n
 		return nil

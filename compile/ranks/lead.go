@@ -22,6 +22,7 @@ type Lead struct {
 	pages            [][]int64         // bytes of a page, by rank and cache group
 	slots            [][]*graph.Weight // that adapters fill, by rank; rank 0's are the program's
 	memory           compile.Memory
+	limits           backend.Limits
 	message          []byte // used again
 }
 
@@ -29,7 +30,7 @@ var _ compile.Runner = (*Lead)(nil)
 
 // Start has all ranks compile their parts of g, the graph before the passes, and returns when all have. The Lead owns the world.
 func Start(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tensors, lim backend.Limits, w *world.World) (*Lead, error) {
-	x := &Lead{world: w, slots: make([][]*graph.Weight, w.Size()), pages: make([][]int64, w.Size())}
+	x := &Lead{world: w, limits: lim, slots: make([][]*graph.Weight, w.Size()), pages: make([][]int64, w.Size())}
 	data, err := json.Marshal(begin{lim})
 	if err == nil {
 		err = w.Broadcast(data)
@@ -232,6 +233,9 @@ func (x *Lead) Slots() []*graph.Weight {
 	}
 	return all
 }
+
+// Limits implements compile.Runner: those of the engine's batches.
+func (x *Lead) Limits() backend.Limits { return x.limits }
 
 // Groups implements compile.Runner: the caches of the whole graph.
 func (x *Lead) Groups() []graph.CacheGroup { return x.groups }

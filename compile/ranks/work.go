@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/comm/world"
@@ -30,7 +31,14 @@ func compileRank(g *graph.Graph, o pass.Options, dev backend.Device, files compi
 	if err != nil {
 		return nil, err
 	}
-	return compile.CompileRank(part, g, dev, files, lim, compile.Ranks{Tensor: w.Group(o.Rank.Stage), Pipeline: w.Group(o.Layout.Pipeline + o.Rank.Tensor)})
+	var groups compile.Ranks
+	device := o.Layout.Number(o.Rank)
+	for i, g := range o.Layout.Groups() {
+		if slices.Contains(g.Devices, device) {
+			groups.Set(g.Exchange, w.Group(i))
+		}
+	}
+	return compile.CompileRank(part, g, dev, files, lim, groups)
 }
 
 // Work does what rank 0 says on this rank's part of a model, until it ends the group, which is no error.
@@ -70,7 +78,7 @@ func Work(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tens
 	if err := w.Send(0, data); err != nil || answer.Problem != "" {
 		return errors.Join(err, errors.New(answer.Problem))
 	}
-	k := &worker{program: p, world: w}
+	k := &worker{program: p, world: w, limits: b.Limits}
 	for {
 		data, err := w.Receive()
 		if err != nil {
@@ -86,6 +94,7 @@ func Work(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tens
 type worker struct {
 	program *compile.Program
 	world   *world.World
+	limits  backend.Limits // of the engine, whose pages several ranks may have parts of
 	batch   backend.Batch
 }
 
@@ -152,7 +161,7 @@ func (k *worker) run(body bool, data []byte) error {
 	if err := k.batch.Decode(data); err != nil {
 		return err
 	}
-	if err := k.batch.Check(k.program.Limits(), k.program.AllIds()); err != nil {
+	if err := k.batch.Check(k.limits, k.program.AllIds()); err != nil {
 		return err
 	}
 	if body {

@@ -88,7 +88,14 @@ func compareModel(b *modeldir.Dir, g *golden, o Options) (*Result, error) {
 		return nil, err
 	}
 	g.whole = choosesKeys(gr)
+	if o.Layout.Sequence > 1 {
+		if o.Layout, err = o.Layout.Fit(gr); err != nil {
+			return nil, fmt.Errorf("check: %w", err)
+		}
+	}
 	lim := limits(g)
+	lim.Divide(o.Layout.PageRanks())
+	lim.Pages = lim.Seqs * lim.SeqPages
 	lim.KeepAll(gr)
 	exact := quantised(b.Model, gr)
 	prog, err := o.program(gr, b, lim, exact)

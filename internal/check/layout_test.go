@@ -41,7 +41,17 @@ func TestLayouts(t *testing.T) {
 		{Tensor: 2, Pipeline: 1, Data: 1}, {Tensor: 1, Pipeline: 2, Data: 1}, {Tensor: 2, Pipeline: 1, Data: 1, Expert: 2},
 		{Tensor: 4, Pipeline: 1, Data: 1}, {Tensor: 4, Pipeline: 1, Data: 1, Expert: 2}, {Tensor: 2, Pipeline: 2, Data: 1, Expert: 2}, {Tensor: 2, Pipeline: 2, Data: 1},
 	}
+	if sp := os.Getenv("SP"); sp != "" {
+		layouts = nil
+		for _, m := range []string{pass.Ring, pass.Ulysses} {
+			for _, n := range []int{2, 4} {
+				layouts = append(layouts, pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Sequence: n, Method: m})
+			}
+			layouts = append(layouts, pass.Layout{Tensor: 2, Pipeline: 2, Data: 1, Sequence: 2, Method: m}, pass.Layout{Tensor: 2, Pipeline: 2, Data: 1, Sequence: 2, Expert: 4, Method: m})
+		}
+	}
 	switch {
+	case os.Getenv("SP") != "":
 	case *everyLayout:
 		layouts = nil
 		for _, tensor := range []int{1, 2, 4} {

@@ -207,6 +207,17 @@ func (t *Tile) Out(row int, out []float32) {
 	t.vec.Multiply(out[:t.valueSize], t.total[row*t.stride:], 1/t.totalSum[row])
 }
 
+// OutPart is Out where other devices have other keys of the row: behind its numbers, in place of a result of no keys zeroes, stands the logarithm of its sum of exponentials.
+func (t *Tile) OutPart(row int, out []float32) {
+	if t.totalMax[row] == maskValue {
+		clear(out)
+		out[t.valueSize] = float32(math.Inf(-1))
+		return
+	}
+	t.Out(row, out)
+	out[t.valueSize] = float32(math.Ln2*float64(t.totalMax[row]) + math.Log(float64(t.totalSum[row])))
+}
+
 // PartialFloats is the size of what Partial stores.
 func PartialFloats(valueSize int) int { return (valueSize + 2 + 15) / 16 * 16 }
 
