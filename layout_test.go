@@ -60,7 +60,10 @@ func TestLayout(t *testing.T) {
 		{"llama-default", []ridge.Layout{{Tensor: 2, Pipeline: 2}}, ridge.Options{KV: ridge.Budget{Bytes: 96 << 10}, Swap: 1 << 20}},
 		{"llama-default", []ridge.Layout{{Tensor: 2}}, ridge.Options{Speculation: ridge.Speculation{Method: "ngram"}}},
 		{"gptoss-yarn", []ridge.Layout{{Tensor: 2, Expert: 2}, {Tensor: 4, Expert: 2, Pipeline: 2}}, ridge.Options{}},
-		{"qwen3.5-wide", []ridge.Layout{{Tensor: 2}, {Pipeline: 2}}, ridge.Options{}},
+		{"qwen3.5-wide", []ridge.Layout{{Tensor: 2}, {Pipeline: 2}, {Sequence: 2}}, ridge.Options{}},
+		{"llama-default", []ridge.Layout{{Sequence: 2, SequenceMethod: "ring"}, {Sequence: 2, SequenceMethod: "ulysses"}, {Tensor: 2, Sequence: 2}}, ridge.Options{KV: ridge.Budget{Bytes: 96 << 10}, Swap: 1 << 20}},
+		{"llama-default", []ridge.Layout{{Sequence: 2, SequenceMethod: "ring"}, {Sequence: 2, SequenceMethod: "ulysses"}}, ridge.Options{Speculation: ridge.Speculation{Method: "ngram"}}},
+		{"gptoss-yarn", []ridge.Layout{{Tensor: 2, Pipeline: 2, Expert: 4, Sequence: 2}, {Sequence: 3, SequenceMethod: "ring"}}, ridge.Options{}},
 	} {
 		dir := withTokenizer(t, "internal/check/testdata/"+c.model)
 		c.options.Threads, c.options.Cache, c.options.Context, c.options.Deterministic = 1, "f32", 128, true // else an answer depends on those beside it
@@ -121,6 +124,11 @@ func TestLayoutRefused(t *testing.T) {
 		"--tp 65; 1 to 64 is possible":                 {Layout: ridge.Layout{Tensor: 65}},
 		"--pp -1; 1 to 64 is possible":                 {Layout: ridge.Layout{Pipeline: -1}},
 		"--ep 2 is more than --tp 1":                   {Layout: ridge.Layout{Expert: 2}},
+		"--ep 2 is more than --tp 1: ":                 {Layout: ridge.Layout{Expert: 2, Sequence: 4}},
+		"--sp 65; 1 to 64 is possible":                 {Layout: ridge.Layout{Sequence: 65}},
+		"--sp-method \"star\"; ulysses and ring":       {Layout: ridge.Layout{Sequence: 2, SequenceMethod: "star"}},
+		"--sp-method ring is for --sp 2 or more":       {Layout: ridge.Layout{SequenceMethod: "ring"}},
+		"take --sp-method ring":                        {Layout: ridge.Layout{Sequence: 64, SequenceMethod: "ulysses"}},
 		"has 128 devices; 64 at most":                  {Layout: ridge.Layout{Tensor: 16, Pipeline: 8}},
 		"Speculation by layerskip and the layout tp2":  {Layout: two, Speculation: ridge.Speculation{Method: "layerskip", ExitLayer: 1}},
 		"EarlyExit (--early-exit) and the layout tp2":  {Layout: two, EarlyExit: ridge.EarlyExit{Layers: []int{1}, Threshold: 0.5}},

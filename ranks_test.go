@@ -60,6 +60,9 @@ func TestRanks(t *testing.T) {
 		{"llama-default", ridge.Layout{Tensor: 2, Pipeline: 2}, ridge.Options{KV: ridge.Budget{Bytes: 96 << 10}, Swap: 1 << 20}},
 		{"llama-default", ridge.Layout{Tensor: 2}, ridge.Options{Speculation: ridge.Speculation{Method: "ngram"}, Ranks: ridge.Ranks{Transport: "tcp"}}},
 		{"gptoss-yarn", ridge.Layout{Tensor: 2, Expert: 2}, ridge.Options{}},
+		{"llama-default", ridge.Layout{Tensor: 2, Sequence: 2, SequenceMethod: "ring"}, ridge.Options{KV: ridge.Budget{Bytes: 96 << 10}, Swap: 1 << 20}},
+		{"gptoss-yarn", ridge.Layout{Pipeline: 2, Sequence: 2, Expert: 2}, ridge.Options{Ranks: ridge.Ranks{Transport: "tcp"}}},
+		{"qwen3.5-wide", ridge.Layout{Sequence: 2, SequenceMethod: "ulysses"}, ridge.Options{Speculation: ridge.Speculation{Method: "ngram"}}},
 		{"qwen3.5-wide", ridge.Layout{Pipeline: 2}, ridge.Options{Ranks: ridge.Ranks{Transport: "tcp"}}},
 	} {
 		t.Run(fmt.Sprintf("%s %+v", c.model, c.layout), func(t *testing.T) {

@@ -63,9 +63,14 @@ func mixedStates(t *testing.T, dir string, how keep, interleavings int) {
 		}
 		alone = append(alone, *got)
 	}
-	e := windowedAt(t, dir, dev, graph.F32, lim, how, Options{Index: []string{"radix", "hash"}[int(how)%2]})
+	mixed(t, windowedAt(t, dir, dev, graph.F32, lim, how, Options{Index: []string{"radix", "hash"}[int(how)%2]}), how, asked, alone, interleavings, random)
+}
+
+// mixed has an engine answer requests in random interleavings, and compares with what each got alone.
+func mixed(t *testing.T, e *stepped, how keep, asked []Request, alone [][]int32, interleavings int, random *rand.Rand) {
+	t.Helper()
 	for n := range interleavings {
-		order := random.Perm(requests)[:4+random.IntN(12)]
+		order := random.Perm(len(asked))[:4+random.IntN(12)]
 		var got []*[]int32
 		for _, i := range order {
 			got = append(got, ask(t, e, asked[i]))

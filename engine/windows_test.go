@@ -52,6 +52,17 @@ func windowedAt(t *testing.T, dir string, dev backend.Device, cache graph.Type, 
 	if g, err = pass.Run(g, pass.All, pass.Options{Q8: dev.Info().Q8}); err != nil {
 		t.Fatal(err)
 	}
+	lim = kept(g, lim, how, &o)
+	prog, err := compile.Compile(g, dev, b, lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(prog.Close)
+	return newStepped(t, prog, o)
+}
+
+// kept is limits with pages for what an engine is to keep.
+func kept(g *graph.Graph, lim backend.Limits, how keep, o *Options) backend.Limits {
 	lim.Pages = lim.Seqs * lim.SeqPages
 	if how == tightly || how == swapped {
 		lim.Pages = lim.SeqPages + 4
@@ -71,12 +82,7 @@ func windowedAt(t *testing.T, dir string, dev backend.Device, cache graph.Type, 
 			lim.Groups = append(lim.Groups, backend.GroupLimits{Window: c.Window, Pages: min(need, lim.Pages), SwapPages: lim.SwapPages, Recurrent: c.Recurrent})
 		}
 	}
-	prog, err := compile.Compile(g, dev, b, lim)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(prog.Close)
-	return newStepped(t, prog, o)
+	return lim
 }
 
 // words is n tokens, of which texts of the same topic have the first `same` in common.

@@ -59,14 +59,18 @@ func TestPartitionGoldens(t *testing.T) {
 		{"mixtral-window", pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}},
 		{"gptoss-yarn", pass.Layout{Tensor: 2, Pipeline: 2, Data: 1, Expert: 2}},
 		{"gptoss-yarn", pass.Layout{Tensor: 2, Pipeline: 1, Data: 2, Expert: 4}},
+		{"llama-default", pass.Layout{Tensor: 1, Pipeline: 2, Data: 1, Sequence: 2, Method: pass.Ring}},
+		{"llama-default", pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ulysses}},
+		{"gptoss-yarn", pass.Layout{Tensor: 2, Pipeline: 1, Data: 1, Expert: 4, Sequence: 2, Method: pass.Ulysses}},
+		{"qwen3.5-wide", pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ring}},
 	} {
 		name, l := c.name, c.l
 		g := small(t, name)
 		var text strings.Builder
 		for stage := range l.Pipeline {
-			for rank := range l.Tensor {
+			for rank := range l.Tensor * max(l.Sequence, 1) {
 				for replica := range l.Sources() {
-					at := pass.Rank{Replica: replica, Stage: stage, Tensor: rank}
+					at := pass.Rank{Replica: replica, Stage: stage, Sequence: rank / l.Tensor, Tensor: rank % l.Tensor}
 					part, err := pass.Partition(g, pass.Options{Layout: l, Rank: at})
 					if err != nil {
 						t.Fatalf("%s: %v", name, err)
@@ -144,6 +148,11 @@ func TestPartitionRefuses(t *testing.T) {
 		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1, Expert: 2}}, "divides experts, and llama has none"},
 		{"qwen3moe-ofall", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Expert: 2}}, "divides experts among 2 devices"},
 		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}, Rank: pass.Rank{Tensor: 2}}, "rank 2 is none of the layout tp2"},
+		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ring}, Rank: pass.Rank{Sequence: 2}}, "rows 2 is none of the layout tp1 pp1 dp1 sp2 ring"},
+		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1, Sequence: 4, Method: pass.Ulysses}}, "4 heads cannot be divided equally among 8 devices (--tp 2 × --sp 4); take --sp-method ring"},
+		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: "star"}}, "by the method \"star\"; there are ulysses and ring"},
+		{"kimi-linear", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ulysses}}, "a latent cache, which 2 devices of --sp cannot divide by heads; take --sp-method ring"},
+		{"qwen3moe-ofall", pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1, Sequence: 4, Expert: 4, Method: pass.Ring}}, "up to 2 or all 8 devices of --tp and --sp can share them"},
 	} {
 		if _, err := pass.Partition(small(t, c.model), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s in %s: %v; want %q", c.model, c.o.Layout, err, c.want)

@@ -167,6 +167,8 @@ func (d *Device) Refusal(n *graph.Node) string {
 		if why := recurrentRefusal(n); why != "" {
 			return why
 		}
+	case graph.PartialAttention:
+		return "attention to keys that are divided over devices by tokens is computed on CPUs, not on GPUs; choose --sp 1"
 	case graph.AdaptedMoE, graph.LoRAHeads:
 		return "adapters of experts and of matrices divided by head are computed on CPUs, not on GPUs"
 	case graph.MoE:

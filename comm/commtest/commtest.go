@@ -3,6 +3,7 @@ package commtest
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ func Together(group []comm.Communicator, run func(c comm.Communicator) error) []
 func Run(t *testing.T, group func(t *testing.T, ranks int) []comm.Communicator) {
 	t.Run("Collectives", func(t *testing.T) { collectives(t, group) })
 	t.Run("Large", func(t *testing.T) { large(t, group) })
+	t.Run("AllToAll", func(t *testing.T) { allToAll(t, group) })
 	t.Run("Abort", func(t *testing.T) { aborts(t, group) })
 	t.Run("Lengths", func(t *testing.T) { lengths(t, group) })
 }
@@ -124,13 +126,49 @@ func check(t *testing.T, group []comm.Communicator, given [][][]float32) {
 	}
 }
 
+// allToAll: pieces of other lengths from every rank to every other one, some of them empty, in every round, and more than a transport has room for at a time.
+func allToAll(t *testing.T, group func(t *testing.T, ranks int) []comm.Communicator) {
+	length := func(round, from, to int) int { return (from*7 + to*3 + round) % 5 * (1 + round*round*1500) }
+	for _, n := range []int{1, 2, 3, 4} {
+		for i, err := range Together(group(t, n), func(c comm.Communicator) error {
+			for round := range 6 {
+				to, from := make([][]float32, n), make([][]float32, n)
+				for k := range n {
+					to[k], from[k] = make([]float32, length(round, c.Rank(), k)), make([]float32, length(round, k, c.Rank()))
+					for j := range to[k] {
+						to[k][j] = float32(c.Rank()*1000 + k*100 + j%90)
+					}
+				}
+				if err := comm.AllToAll(c, to, from); err != nil {
+					return err
+				}
+				for k := range n {
+					for j, x := range from[k] {
+						if want := float32(k*1000 + c.Rank()*100 + j%90); x != want {
+							return fmt.Errorf("%d ranks, round %d: number %d of rank %d is %g at rank %d and was %g", n, round, j, k, x, c.Rank(), want)
+						}
+					}
+				}
+			}
+			return nil
+		}) {
+			if err != nil {
+				t.Errorf("%d ranks: rank %d: %v", n, i, err)
+			}
+		}
+	}
+}
+
 // aborts: ranks that wait for one that has failed are told why, and so are those that call later.
 func aborts(t *testing.T, group func(t *testing.T, ranks int) []comm.Communicator) {
 	failed := errors.New("rank 1 is out of memory")
 	for what, call := range map[string]func(c comm.Communicator) error{
 		"all-reduce": func(c comm.Communicator) error { return c.AllReduce(make([]float32, 4)) },
 		"all-gather": func(c comm.Communicator) error { return c.AllGather(make([]float32, 12), make([]float32, 4)) },
-		"recv":       func(c comm.Communicator) error { return c.Recv(1, make([]float32, 4)) },
+		"all-to-all": func(c comm.Communicator) error {
+			return comm.AllToAll(c, [][]float32{{1}, {1}, {1}}, [][]float32{{0}, {0}, {0}})
+		},
+		"recv": func(c comm.Communicator) error { return c.Recv(1, make([]float32, 4)) },
 	} {
 		for i, err := range Together(group(t, 3), func(c comm.Communicator) error {
 			if c.Rank() == 1 {

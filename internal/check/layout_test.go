@@ -26,7 +26,7 @@ var layoutDevices = map[string]func() backend.Device{
 	},
 }
 
-var everyLayout = flag.Bool("layouts", false, "TestLayouts: every layout of {tp 1, 2, 4} × {pp 1, 2, 4} × {ep 1, 2, 4}, and why models do not have one")
+var everyLayout = flag.Bool("layouts", false, "TestLayouts: every layout of {tp 1, 2, 4} × {pp 1, 2, 4} × {sp 1, 2, 4} × {ep 1, 2, 4, tp × sp}, of up to 16 devices, and why models do not have one")
 
 // TestLayouts: models compute the same over several devices as upstream does on one, in every layout that divides them.
 func TestLayouts(t *testing.T) {
@@ -39,32 +39,16 @@ func TestLayouts(t *testing.T) {
 	}
 	layouts := []pass.Layout{
 		{Tensor: 2, Pipeline: 1, Data: 1}, {Tensor: 1, Pipeline: 2, Data: 1}, {Tensor: 2, Pipeline: 1, Data: 1, Expert: 2},
+		{Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ring}, {Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ulysses},
+		{Tensor: 2, Pipeline: 2, Data: 1, Expert: 4, Sequence: 2, Method: pass.Ring}, {Tensor: 2, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ring},
+		{Tensor: 1, Pipeline: 2, Data: 1, Sequence: 4, Method: pass.Ring}, {Tensor: 2, Pipeline: 1, Data: 1, Expert: 2, Sequence: 2, Method: pass.Ulysses},
 		{Tensor: 4, Pipeline: 1, Data: 1}, {Tensor: 4, Pipeline: 1, Data: 1, Expert: 2}, {Tensor: 2, Pipeline: 2, Data: 1, Expert: 2}, {Tensor: 2, Pipeline: 2, Data: 1},
 	}
-	if sp := os.Getenv("SP"); sp != "" {
-		layouts = nil
-		for _, m := range []string{pass.Ring, pass.Ulysses} {
-			for _, n := range []int{2, 4} {
-				layouts = append(layouts, pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Sequence: n, Method: m})
-			}
-			layouts = append(layouts, pass.Layout{Tensor: 2, Pipeline: 2, Data: 1, Sequence: 2, Method: m}, pass.Layout{Tensor: 2, Pipeline: 2, Data: 1, Sequence: 2, Expert: 4, Method: m})
-		}
-	}
 	switch {
-	case os.Getenv("SP") != "":
 	case *everyLayout:
-		layouts = nil
-		for _, tensor := range []int{1, 2, 4} {
-			for _, pipeline := range []int{1, 2, 4} {
-				for expert := 1; expert <= tensor; expert *= 2 {
-					if tensor*pipeline > 1 {
-						layouts = append(layouts, pass.Layout{Tensor: tensor, Pipeline: pipeline, Data: 1, Expert: expert})
-					}
-				}
-			}
-		}
+		layouts = allLayouts()
 	case testing.Short():
-		layouts = layouts[:3]
+		layouts = layouts[:6]
 	}
 	ran := map[pass.Layout]int{}
 	for i, file := range dirs {
@@ -103,6 +87,28 @@ func TestLayouts(t *testing.T) {
 		}
 	}
 	t.Logf("models that ran: %v", ran)
+}
+
+// allLayouts is every layout of up to 16 devices.
+func allLayouts() (all []pass.Layout) {
+	for _, tensor := range []int{1, 2, 4} {
+		for _, pipeline := range []int{1, 2, 4} {
+			for expert := 1; expert <= tensor; expert *= 2 {
+				if tensor*pipeline > 1 {
+					all = append(all, pass.Layout{Tensor: tensor, Pipeline: pipeline, Data: 1, Expert: expert})
+				}
+			}
+			for _, method := range []string{pass.Ring, pass.Ulysses} {
+				for sequence := 2; sequence <= 4 && tensor*pipeline*sequence <= 16; sequence *= 2 {
+					l := pass.Layout{Tensor: tensor, Pipeline: pipeline, Data: 1, Sequence: sequence, Method: method}
+					all = append(all, l)
+					l.Expert = tensor * sequence
+					all = append(all, l)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // compareLayout fails the test when the devices of a layout disagree with upstream about the model in dir.

@@ -66,6 +66,54 @@ func largeHeadCases() []Case {
 	return all
 }
 
+// partialCases are attention over some of a sequence's keys, as where others are on other devices: as many as chance says, also none, with and without sinks, to be merged by the sums
+// behind the results. What is far in the past may be seen by a later row and not by an earlier one, as in windows.
+func partialCases() []Case {
+	var all []Case
+	for i, s := range append(attentionSteps(), Steps{{3, 300}, {260, 1}}, Steps{{70, 3}, {2, 40}}) {
+		vary := func(b *backend.Batch, rnd *rand.Rand) { someKeys(b, rnd, i%2 == 1) }
+		if i == 5 { // all of them
+			vary = nil
+		}
+		all = append(all, Case{
+			Name: fmt.Sprintf("PartialAttention/steps%d", i), Op: "PartialAttention", Steps: s, Tolerance: 1e-5,
+			Graph: func(b *graph.Builder) *graph.Value {
+				kv := axis("kv", 2, 16)
+				cache := b.KVWrite(b.Cache(0, kv, kv, 0), feed(b, "k", kv), feed(b, "v", kv))
+				in, weights := []*graph.Value{feed(b, "q", axis("heads", 6, 16)), cache}, []*graph.Weight(nil)
+				if i%2 == 1 { // then there is a sum also where a row sees no key
+					weights = append(weights, b.Vector("sinks", axis("heads", 6, 1)))
+				}
+				return b.Emit("y", graph.PartialAttention{Attention: graph.Attention{Scale: 0.2}}, in, weights...)[0]
+			},
+			Vary: vary,
+		})
+	}
+	return all
+}
+
+// someKeys has every row see some of the keys that it would see; none, if that is possible.
+func someKeys(b *backend.Batch, rnd *rand.Rand, none bool) {
+	var seen []backend.Keys
+	for s := range b.Seqs() {
+		for r := b.QStart[s]; r < b.QStart[s+1]; r++ {
+			k := b.KeysOf(s, int(r), backend.Mask{})
+			if none {
+				k.High = rnd.IntN(k.High + 1)
+			} else {
+				k.High = 1 + rnd.IntN(k.High)
+			}
+			k.Low = min(rnd.IntN(k.High+1), k.High-1)
+			if k.Low = max(k.Low, 0); none && rnd.IntN(4) == 0 {
+				k.Low = k.High
+			}
+			k.Base = k.High
+			seen = append(seen, k)
+		}
+	}
+	b.Seen = seen
+}
+
 // sinkCases are attention with sinks, whose heads share keys in all ways that kernels tell apart.
 func sinkCases() []Case {
 	var all []Case

@@ -68,6 +68,7 @@ func Cases() []Case {
 	all = append(all, streamCases()...)
 	all = append(all, attentionCases()...)
 	all = append(all, sinkCases()...)
+	all = append(all, partialCases()...)
 	all = append(all, maskCases()...)
 	all = append(all, bidirectionalCases()...)
 	all = append(all, latentCases()...)
