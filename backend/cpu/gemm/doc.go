@@ -54,9 +54,10 @@
 //
 // AVX2 without VNNI takes the same groups of activations, but codes of up to six bits stay what they are: VPMADDWD, which widens sums of
 // 16 bits anyway, multiplies by whole numbers that blocks' scales are of the group's, of up to 12 bits for codes of four, and what codes and minima are
-// off by is multiplied with the sums of the activations' bytes, in whole numbers as well, once for a group. Of each of the 24 vectors of a tile a block of
+// off by is multiplied with the sums of the activations' bytes, in whole numbers as well, once for a group.
+// Sums of five and six bits start as if codes were signed, which leaves room in 16 bits for all products of a scale. Of each of the 24 vectors of a tile a block of
 // 32 takes eight VPMADDUBSW and 1.5 VPMADDWD on two ports, where floats every 32 take two multiplications more: the ceiling is 80 % of the peak of
-// VPMADDUBSW for codes of four bits instead of 72. On Zen 5, from cache, 256 rows reach 67 % with Q4_0 and Q4_K (62 and 56 before), 58 with Q5_K, Q3_K and Q2_K (52, 49, 43), 48 with Q6_K (42).
+// VPMADDUBSW for codes of four bits instead of 72. On Zen 5, from cache, 256 rows reach 67 % with Q4_0 and Q4_K (62 and 56 before), 58 with Q5_K, Q3_K and Q2_K (52, 49, 43), 55 with Q6_K (42).
 //
 // Decode batches of 7 to 35 rows have weight-stationary kernels on AVX-512 machines (batchFunc): registers hold the codes of
 // a block of 32 k × 32 features, unpacked once, and the rows stream by up to six at a time, with their float sums in memory;

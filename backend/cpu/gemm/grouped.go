@@ -34,7 +34,8 @@ func ScaleGroup(tier Tier, f quant.Format, k int) int {
 
 // A group of activations is mr float32, the scale of each row, then words of mr rows, of sums of its bytes, and then [block][mr] 32 signed bytes.
 // Groups lie as [K-block of kc][tile of mr rows][group]. Where weights have one scale for a group (see requantize), the sums are floatMagic − 128 Σ and padding;
-// where they have whole multiples of it, pairs of 16 bits: Σ of either half of each block, and then of either block of each pair.
+// where they have whole multiples of it, pairs of 16 bits: Σ of either half of each block, of either block of each pair, and for each half of a block −Σ of k ≡ 0
+// and 1 mod 4, and of 2 and 3.
 const (
 	groupSums  = 4 * mr
 	groupBlock = 32 * mr
@@ -46,7 +47,7 @@ func (k *kernels) groupHeader(blocks int) int {
 	if k.wholeScales == nil {
 		return 64
 	}
-	return groupSums * (1 + blocks + (blocks+1)/2)
+	return groupSums * (1 + 3*blocks + (blocks+1)/2)
 }
 
 // groupBytes is the size in bytes of a group of mr rows.
@@ -165,7 +166,7 @@ func (p *matmul) requantize(pack *packing, panel, k, n int) (codes *byte, scales
 		clear(mins)
 	}
 	if unpack := p.unpackTile[pack.layout]; p.scaledTile[pack.layout] != nil {
-		p.wholeScales(c.scales, &mins[0], &p.s.groupScales[0], subBlocks, n/group, p.factor[pack.layout])
+		p.wholeScales(c.scales, &mins[0], &p.s.groupScales[0], subBlocks, n/group, p.factor[pack.layout], p.far[pack.layout])
 		unpack(&p.s.bPanel[0], c.codes, c.blocks)
 		return &p.s.bPanel[0], &p.s.groupScales[0]
 	}

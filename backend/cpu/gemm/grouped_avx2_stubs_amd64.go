@@ -7,7 +7,7 @@ package gemm
 // wholeScalesY turns groups of so many sub-blocks of 32 scales into pairs of equal 16-bit multiples of one scale for each row and group, and minima into such multiples of two sub-blocks.
 //
 //go:noescape
-func wholeScalesY(scales *float32, mins *float32, groupScales *float32, subBlocks int, groups int, factor float32)
+func wholeScalesY(scales *float32, mins *float32, groupScales *float32, subBlocks int, groups int, factor float32, far float32)
 
 // quantizeGroupedY rounds groups of so many blocks of 32 activations of a row: head is where the row's scale lies, codes where its first block.
 //

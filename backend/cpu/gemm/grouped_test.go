@@ -62,10 +62,10 @@ func TestGroupedActs(t *testing.T) {
 				got := a.groupedRow(r)
 				for g := 0; g < k; g += group {
 					largest, at := 0.0, bytesAt(a.groupAt(r, g), a.groupBytes())
-					var halves [mostGroup / 16]int32
+					var lanes [mostGroup / 16][2]int32
 					for i, v := range x[r*k+g : r*k+g+group] {
 						largest = max(largest, math.Abs(float64(v)))
-						halves[i/16] += int32(int8(at[a.groupHeader+i/32*groupBlock+r%mr*32+i%32]))
+						lanes[i/16][i/2%2] += int32(int8(at[a.groupHeader+i/32*groupBlock+r%mr*32+i%32]))
 					}
 					if r == 3 && g == 0 {
 						if scale := f32At(at, 4*r); scale == scale {
@@ -78,7 +78,7 @@ func TestGroupedActs(t *testing.T) {
 							t.Fatalf("groups of %d, row %d, number %d: %g became %g; half a step is %g", group, r, g+i, v, got[g+i], largest/254)
 						}
 					}
-					for i, want := range wantSums(tier, halves[:group/16]) {
+					for i, want := range wantSums(tier, lanes[:group/16]) {
 						if got := int32(math.Float32bits(f32At(at, groupSums*(1+i)+4*(r%mr)))); got != want {
 							t.Fatalf("groups of %d, row %d, number %d: word %d of its sums is %#x, want %#x", group, r, g, i, got, want)
 						}
@@ -89,8 +89,13 @@ func TestGroupedActs(t *testing.T) {
 	})
 }
 
-// wantSums are the words that stand for a row behind the scales of its group, whose halves of blocks have such sums; see groupSums.
-func wantSums(tier Tier, halves []int32) (words []int32) {
+// wantSums are the words that stand for a row behind the scales of its group, whose halves of blocks have such sums of k ≡ 0 and 1 mod 4, and 2 and 3; see
+// groupSums.
+func wantSums(tier Tier, lanes [][2]int32) (words []int32) {
+	var halves []int32
+	for _, lane := range lanes {
+		halves = append(halves, lane[0]+lane[1])
+	}
 	pair := func(a, b int32) int32 { return a&0xffff | b<<16 }
 	all, blocks := int32(0), make([]int32, (len(halves)/2+1)&^1)
 	for i, sum := range halves {
@@ -105,6 +110,9 @@ func wantSums(tier Tier, halves []int32) (words []int32) {
 	}
 	for i := 0; i < len(blocks); i += 2 {
 		words = append(words, pair(blocks[i], blocks[i+1]))
+	}
+	for _, lane := range lanes {
+		words = append(words, pair(-lane[0], -lane[1]))
 	}
 	return words
 }
@@ -150,6 +158,7 @@ func (p *matmul) wholeWeight(code float64, i, n int) float64 {
 	half := func(words []float32, row, at int) float64 {
 		return float64(int16(math.Float32bits(words[row*NR+n]) >> (16 * at)))
 	}
+	code -= float64((128 - p.far[p.w.pack.layout]) / p.factor[p.w.pack.layout])
 	return code*half(p.s.scales, block, 0) + half(p.s.mins, group*pairs+in/2, in%2)
 }
 

@@ -59,9 +59,10 @@ type kernels struct {
 
 	// Or: wholeScales makes multiples of group scales of scales and minima, with which scaledTile multiplies codes that unpackTile has unpacked, factor
 	// times as small as others; nil for layouts without such kernels.
-	wholeScales func(scales, mins, groupScales *float32, subBlocks, groups int, factor float32)
+	wholeScales func(scales, mins, groupScales *float32, subBlocks, groups int, factor, far float32)
 	scaledTile  [layoutCount]scaledFunc
 	factor      [layoutCount]float32
+	far         [layoutCount]float32 // what the bytes of these codes are off by, 0 where kernels take them as signed
 
 	lanes   int                     // 32-bit lanes of a row kernel's vector
 	fourRow [elementPairs][]rowFunc // four rows of weights

@@ -48,5 +48,6 @@ func withScaledTiles(k *kernels) *kernels {
 		layoutU4: tilesScaledL4Y, layoutU5: tilesScaledL5Y, layoutU6: tilesScaledL6Y, layoutU3: tilesScaledL3Y, layoutU2: tilesScaledL2Y,
 	}
 	k.factor = [layoutCount]float32{layoutU4: 16, layoutU5: 8, layoutU6: 4, layoutU3: 32, layoutU2: 64}
+	k.far = [layoutCount]float32{layoutU4: 128, layoutU2: 128}
 	return k
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -10,7 +11,8 @@ import (
 )
 
 // A group of activations for AVX2 without VNNI: as many float32 scales as a tile has rows, then pairs of 16 bits, one for each row: of each block of
-// 32 the sums of the bytes of either half, and of each pair of blocks those of either; see gemm.GroupedActs.
+// 32 the sums of the bytes of either half, of each pair of blocks those of either, and of each half of a block what a 16-bit lane sums up: k ≡ 0 and 1 mod 4, and
+// 2 and 3, negated. See gemm.GroupedActs.
 const (
 	sumsRows     = 4 * tileRows // bytes from one to the next
 	wholeNumbers = 1<<15 - 1
@@ -19,7 +21,9 @@ const (
 
 // scaledGroups writes the kernels of grouped matmuls for AVX2 without VNNI. Codes stay the few bits that they are. The scales of a group's blocks become
 // whole multiples of one float scale, so that VPMADDWD, which widens the sums of products anyway, multiplies by them, and a float operation is
-// needed once for a group. What codes and minima are off by is multiplied, also in whole numbers, with the sums of the activations.
+// needed once for a group. What codes and minima are off by is multiplied, also in whole numbers, with the sums of the activations. Codes of five and six bits
+// would overflow 16 bits after a few products: their sums start from the negative sums of the activations times 16 and 32, as if codes were signed, which
+// leaves room for those of a scale.
 func scaledGroups(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
@@ -35,19 +39,23 @@ func scaledGroups(w emit.Width) func(*emit.Asm) {
 	}
 }
 
+// signed reports whether the sums of a layout start as if its codes were signed.
+func (low *lowLayout) signed() bool { return low.widen < 8 && low.name != "L2" }
+
 // wholeScales turns expanded scales and minima into whole numbers. A weight is scale·(byte − 128) + minimum, and the byte is factor·code: so it is
-// factor·scale·code + (minimum − 128·scale), and both that and 128·scale are at most 2¹⁵ − 1 times the group's own scale.
+// factor·scale·code + (minimum − far·scale), far being 128, or 0 where codes are signed. Both that and 128·scale are at most 2¹⁵ − 1 times the group's own scale.
 func wholeScales(w emit.Width) {
 	name := "wholeScales" + w.Suffix()
-	w.Func(name, "func(scales, mins, groupScales *float32, subBlocks, groups int, factor float32)",
+	w.Func(name, "func(scales, mins, groupScales *float32, subBlocks, groups int, factor, far float32)",
 		name+" turns groups of so many sub-blocks of 32 scales into pairs of equal 16-bit multiples of one scale for each row and group, and minima into such multiples of two sub-blocks.")
 	scales, mins, groupScales := w.Arg("scales", RDI), w.Arg("mins", RSI), w.Arg("groupScales", RDX)
 	subBlocks, groups := w.Arg("subBlocks", RCX), w.Arg("groups", R8)
 	largest, t, u, by, byFactor, factor := w.Reg(0), w.Reg(1), w.Reg(2), w.Reg(3), w.Reg(4), w.Reg(5)
-	positive, words, far, zero := w.Reg(6), w.Reg(7), w.Reg(8), w.Reg(9)
+	positive, words, far, zero, offset := w.Reg(6), w.Reg(7), w.Reg(8), w.Reg(9), w.Reg(12)
 	w.Move(w.RepeatBits("groupPositive", 0x7fffffff), positive)
 	w.Move(w.RepeatBits("groupWord", 0xffff), words)
-	w.Move(w.Repeat("groupFar", bytesOffset), far)
+	w.Broadcast("far", far)
+	w.Move(w.Repeat("groupOffset", bytesOffset), offset)
 	w.Broadcast("factor", factor)
 	w.Zero(zero)
 	w.MOVQ(mins, R12) // where the multiples of two sub-blocks go: never behind what is still to be read
@@ -62,6 +70,7 @@ func wholeScales(w emit.Width) {
 		w.VMULPS(emit.At(R9, 0), far, t)
 		w.VMOVUPS(emit.At(R10, 0), u)
 		w.VSUBPS(t, u, u)
+		w.VMULPS(emit.At(R9, 0), offset, t)
 		for _, r := range []VecPhysical{t, u} {
 			w.And(r, positive, r)
 			w.VPMAXSD(r, largest, largest) // as integers, so that a NaN wins
@@ -123,20 +132,27 @@ func wholeScales(w emit.Width) {
 	w.RET()
 }
 
+type sums struct{ emit.Width }
+
+// laneSums sets at to where, in a group of so many blocks, the sums of lanes begin.
+func (w sums) laneSums(blocks, at GPPhysical) {
+	w.LEAQ(emit.At(blocks, 1), at)
+	w.SHRQ(Imm(1), at)
+	w.LEAQ(emit.Indexed(at, blocks, 1, 1), at)
+	w.IMUL3Q(U32(sumsRows), at, at)
+}
+
 // quantizeSums writes the quantization of a row of activations with per-group scales, and the sums that the tiles need.
-func quantizeSums(w emit.Width) {
+func quantizeSums(width emit.Width) {
+	w := sums{width}
 	name := "quantizeGrouped" + w.Suffix()
 	w.Func(name, "func(head, codes *byte, src *float32, blocks, groups int)",
 		name+" rounds groups of so many blocks of 32 activations of a row: head is where the row's scale lies, codes where its first block.")
 	head, to, src := w.Arg("head", RDI), w.Arg("codes", RDX), w.Arg("src", RSI)
-	blocks, groups := w.Arg("blocks", RCX), w.Arg("groups", R8)
-	w.IMUL3Q(U32(sumsRows), blocks, R14) // from the sums of halves to those of blocks
-	w.LEAQ(emit.At(blocks, 3), R10)
-	w.SHRQ(Imm(1), R10)
-	w.IMUL3Q(U32(sumsRows), R10, R10)
-	w.ADDQ(R14, R10)
-	w.IMUL3Q(U32(groupBlock), blocks, R9)
-	w.ADDQ(R9, R10) // bytes of a group
+	blocks, groups, groupBytes := w.Arg("blocks", RCX), w.Arg("groups", R8), R14
+	w.laneSums(blocks, R10)
+	w.IMUL3Q(U32(groupBlock+2*sumsRows), blocks, R9)
+	w.LEAQ(emit.Indexed(R9, R10, 1, 0), groupBytes)
 	positive, largest, by, ones8, ones16, order := w.Reg(15), w.Reg(0), w.Reg(14), w.Reg(13), w.Reg(12), w.Reg(11)
 	w.Move(w.RepeatBits("groupPositive", 0x7fffffff), positive)
 	w.Move(w.RepeatBits("groupOnes8", 0x01010101), ones8)
@@ -169,8 +185,11 @@ func quantizeSums(w emit.Width) {
 	w.VBROADCASTSS(X4, by)
 	w.MOVQ(to, R12)
 	w.MOVQ(blocks, R11)
+	w.laneSums(blocks, R10)
+	w.ADDQ(head, R10)
 	w.LEAQ(emit.At(head, sumsRows), R13)
-	w.LEAQ(emit.Indexed(R13, R14, 1, 0), R15)
+	w.IMUL3Q(U32(sumsRows), blocks, R15)
+	w.ADDQ(R13, R15)
 	w.LEAQ(emit.At(R15, 2), RAX)
 	w.MOVL(U32(0), emit.At(R15, 0)) // the pair of a single block
 	w.Label("round")
@@ -184,9 +203,17 @@ func quantizeSums(w emit.Width) {
 	w.VPERMD(Y0, order, Y0)
 	w.Move(Y0, emit.At(R12, 0))
 	w.VPMADDUBSW(Y0, ones8, Y0)
+	for _, order := range []uint64{0b01001110, 0b10110001} {
+		w.VPSHUFD(Imm(order), Y0, Y1)
+		w.VPADDW(Y1, Y0, Y0)
+	}
+	w.Zero(Y1)
+	w.VPSUBW(Y0, Y1, Y1)
+	w.VEXTRACTI128(Imm(1), Y1, X2)
+	w.VMOVD(X1, emit.At(R10, 0))
+	w.VMOVD(X2, emit.At(R10, sumsRows))
+	w.Advance(R10, 2*sumsRows)
 	w.VPMADDWD(ones16, Y0, Y0)
-	w.VPHADDD(Y0, Y0, Y0)
-	w.VPHADDD(Y0, Y0, Y0)
 	w.VEXTRACTI128(Imm(1), Y0, X1)
 	w.VMOVD(X0, RBX.As32())
 	w.VMOVD(X1, R9.As32())
@@ -201,8 +228,8 @@ func quantizeSums(w emit.Width) {
 	w.Advance(R12, groupBlock)
 	w.DECQ(R11)
 	w.JNZ(LabelRef("round"))
-	w.ADDQ(R10, head)
-	w.ADDQ(R10, to)
+	w.ADDQ(groupBytes, head)
+	w.ADDQ(groupBytes, to)
 	w.DECQ(groups)
 	w.JNZ(LabelRef("loop"))
 	w.VZEROUPPER()
@@ -233,8 +260,13 @@ func (t *scaledTile) kernel() {
 	(&tile256{t.block256}).start(frame, out, ld)
 	t.Label("group")
 	t.MOVQ(act, R13)
+	t.Load(t.Param("blocks"), R9)
 	t.offsets(off)
 	t.Load(t.Param("blocks"), R9)
+	if t.low.signed() {
+		sums{t.Width}.laneSums(R9, R15)
+		t.ADDQ(R13, R15)
+	}
 	t.ADDQ(t.Slot("header"), act)
 	t.Label("block")
 	for i, lines := range aheadLines {
@@ -246,15 +278,16 @@ func (t *scaledTile) kernel() {
 	groupsOf := 8 / t.subs()
 	for sub := range t.subs() {
 		for g := range groupsOf {
-			t.group(weights, act, sub*groupsOf+g, g%t.low.widen == 0)
-			if g%t.low.widen == t.low.widen-1 {
-				t.widen(scale, sub)
-			}
+			t.group(weights, act, sub*groupsOf+g, g == 0)
 		}
+		t.widen(scale, sub)
 	}
 	t.Advance(weights, 128*8)
 	t.Advance(scale, 128*t.subs())
 	t.Advance(act, groupBlock)
+	if t.low.signed() {
+		t.Advance(R15, 2*sumsRows)
+	}
 	t.DECQ(R9)
 	t.JNZ(LabelRef("block"))
 	t.scaled(groupScale)
@@ -270,7 +303,23 @@ func (t *scaledTile) kernel() {
 // offsets starts the integer sums of a group with the sums of its activations times what the codes of each block are off by, a pair of blocks or
 // halves of a block at a time.
 func (t *scaledTile) offsets(off GPPhysical) {
-	t.Load(t.Param("blocks"), R9)
+	for r := range t.rows {
+		for v := range t.vectors {
+			t.Zero(t.int(r, v))
+		}
+	}
+	if t.low.mins || !t.low.signed() {
+		t.sumsOfPairs(off)
+	}
+	for r := range t.rows {
+		for v := range t.vectors {
+			t.Move(t.int(r, v), t.partial(r, v))
+		}
+	}
+}
+
+// sumsOfPairs adds the products to the sums in registers.
+func (t *scaledTile) sumsOfPairs(off GPPhysical) {
 	t.LEAQ(emit.At(R13, sumsRows), R15)
 	if !t.sub16 {
 		t.LEAQ(emit.Indexed(R9, R9, 2, 0), R9)
@@ -278,11 +327,6 @@ func (t *scaledTile) offsets(off GPPhysical) {
 		t.Load(t.Param("blocks"), R9)
 		t.INCQ(R9)
 		t.SHRQ(Imm(1), R9)
-	}
-	for r := range t.rows {
-		for v := range t.vectors {
-			t.Zero(t.int(r, v))
-		}
 	}
 	t.Label("pair")
 	for v := range t.vectors {
@@ -299,11 +343,6 @@ func (t *scaledTile) offsets(off GPPhysical) {
 	t.Advance(R15, sumsRows)
 	t.DECQ(R9)
 	t.JNZ(LabelRef("pair"))
-	for r := range t.rows {
-		for v := range t.vectors {
-			t.Move(t.int(r, v), t.partial(r, v))
-		}
-	}
 }
 
 // group adds the products of group j of every row in 16 bits.
@@ -313,10 +352,29 @@ func (t *scaledTile) group(weights, act GPPhysical, j int, first bool) {
 	}
 	for r := range t.rows {
 		t.VPBROADCASTD(emit.At(act, 32*r+4*j), Y14)
+		if first && t.low.signed() {
+			t.signedStart(r, j/4)
+			continue
+		}
 		for v := range t.vectors {
 			t.product(Y14, t.Reg(12+v), Y15, t.int(r, v), first)
 		}
 	}
+}
+
+// signedStart sets the sums of a row to its first products, in register 14 times those of 12 and 13, and to what codes are off by times the sums of lanes, of
+// the half of a block or of both.
+func (t *scaledTile) signedStart(r, half int) {
+	t.VPBROADCASTD(emit.At(R15, 4*r+sumsRows*half), t.int(r, 0))
+	if !t.sub16 {
+		t.VPBROADCASTD(emit.At(R15, 4*r+sumsRows), Y15)
+		t.VPADDW(Y15, t.int(r, 0), t.int(r, 0))
+	}
+	t.VPSLLW(Imm(uint64(bits.TrailingZeros32(bytesOffset/t.low.factor))), t.int(r, 0), t.int(r, 0))
+	t.VPMADDUBSW(Y14, Y13, Y15)
+	t.VPADDW(Y15, t.int(r, 0), t.int(r, 1))
+	t.VPMADDUBSW(Y14, Y12, Y14)
+	t.VPADDW(Y14, t.int(r, 0), t.int(r, 0))
 }
 
 // widen adds the sums, times their block's scale, to those of the group.
