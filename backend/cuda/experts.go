@@ -98,7 +98,7 @@ func (d *Device) expertRows(s *stack, as graph.Type) (driver.Ptr, error) {
 
 // expertBiases is the biases of the matrices with this place, 0 when there are none.
 func (d *Device) expertBiases(a backend.Args, o graph.MoE, place int) (driver.Ptr, error) {
-	if !o.Biased {
+	if !o.Biased || o.NoDownBias && place == graph.ExpertDown {
 		return 0, nil
 	}
 	return d.expertRows(a.Weights[graph.ExpertMatrices+place].(*stack), graph.F32)

@@ -12,7 +12,7 @@ import (
 // moes lists the kernels of a block of experts, the fastest first.
 func (d *Device) moes(n *graph.Node) []backend.Kernel {
 	o, x := n.Op.(graph.MoE), n.In[0]
-	if o.Held != 0 || o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop || n.Out[0].Type != x.Type || !kernels.Plain(x.Type) {
+	if o.Sources != 0 || o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop || n.Out[0].Type != x.Type || !kernels.Plain(x.Type) {
 		return nil
 	}
 	if o.Clamp == 0 && o.Fn != graph.Silu && o.Fn != graph.GeluTanh {

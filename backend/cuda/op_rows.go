@@ -25,6 +25,9 @@ func bindEmbed(d *Device, n *graph.Node, a backend.Args) (func(*step) error, err
 		return nil, err
 	}
 	p := &rows.EmbedParams{Table: table, Y: at(a.Out[0]), N: int32(out.Axis.Len()), Scale: 1, Known: int32(o.Known)}
+	if n.Weights[0].Out.Shards > 0 {
+		p.First, p.Held = int32(o.First), int32(w.tensor.Rows)
+	}
 	if o.Scale != 0 {
 		p.Scale = float32(o.Scale)
 	}

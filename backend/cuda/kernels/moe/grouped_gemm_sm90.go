@@ -101,7 +101,7 @@ type Permuter struct {
 // NewPermuter binds rows x [rows, n] in BF16, n divisible by 8, and their copies y [slots, n].
 func NewPermuter(l *kernels.Loader, x, y driver.Ptr, n int, o graph.MoE, s Slots) (*Permuter, error) {
 	k, err := l.Kernel("moe/moe", "permute", 0)
-	return &Permuter{k, permuteParams{X: x, Row: s.Row, First: s.First, Y: y, N: int32(n), Experts: int32(o.Experts)}}, err
+	return &Permuter{k, permuteParams{X: x, Row: s.Row, First: s.First, Y: y, N: int32(n), Experts: int32(Held(o))}}, err
 }
 
 // Launch copies the rows of up to so many slots.

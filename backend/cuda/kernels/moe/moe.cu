@@ -58,7 +58,8 @@ struct CombineParams {
   int n, top, count, pad;
 };
 
-// combine is the weighted sum of a row's results, in the order of its scores, eight numbers a thread; loads of four results are in flight at once.
+// combine is the weighted sum of a row's results, in the order of its scores, eight numbers a thread; loads of four results are in flight at once. Experts of
+// another device have no slot.
 template <typename T> DEVICE void combine(const CombineParams& p) {
   launchDependentsAndWait();
   int r = blockY(), i = (blockX() * 128 + threadX()) * 8;
@@ -69,7 +70,8 @@ template <typename T> DEVICE void combine(const CombineParams& p) {
   if (p.n % 8 != 0) {
     for (int j = 0; j < mini(8, p.n - i); j++) {
       float acc = 0;
-      for (int k = 0; k < p.top; k++) acc += share[k] * toFloat(((const T*)p.down)[(long)slot(k) * p.n + i + j]);
+      for (int k = 0; k < p.top; k++)
+        if (slot(k) >= 0) acc += share[k] * toFloat(((const T*)p.down)[(long)slot(k) * p.n + i + j]);
       y[j] = fromFloat<T>(acc);
     }
     return;
@@ -79,11 +81,12 @@ template <typename T> DEVICE void combine(const CombineParams& p) {
   float acc[8] = {};
   for (int k0 = 0; k0 < p.top; k0 += 4) {
     UNROLL for (int k = 0; k < 4; k++) {
-      const Vec16* from = (const Vec16*)((const T*)p.down + (long)slot(mini(k0 + k, p.top - 1)) * p.n + i);
+      const Vec16* from = (const Vec16*)((const T*)p.down + (long)maxi(slot(mini(k0 + k, p.top - 1)), 0) * p.n + i);
       UNROLL for (int j = 0; j < WORDS; j++) ((Vec16*)v[k])[j] = from[j];
     }
     UNROLL for (int k = 0; k < 4; k++) {
       if (k0 + k >= p.top) break;
+      if (slot(k0 + k) < 0) continue;
       float s = share[k0 + k];
       UNROLL for (int j = 0; j < 8; j++) acc[j] += s * toFloat(v[k][j]);
     }

@@ -34,6 +34,7 @@ type routeParams struct {
 	Scores driver.Ptr
 	Slots
 	Count, Experts, Top, OfAll, Each int32
+	Begin, Held                      int32 // the device's experts
 	_                                int32
 }
 
@@ -52,13 +53,21 @@ const (
 
 // NewRouter binds the scores [rows, experts] of a type; the step's counts[count] is the number of rows.
 func NewRouter(l *kernels.Loader, t graph.Type, scores driver.Ptr, o graph.MoE, count int, s Slots) (*Router, error) {
-	r := &Router{p: routeParams{Scores: scores, Slots: s, Count: int32(count), Experts: int32(o.Experts), Top: int32(o.TopK), OfAll: shares(o)}}
+	r := &Router{p: routeParams{Scores: scores, Slots: s, Count: int32(count), Experts: int32(o.Experts), Top: int32(o.TopK), OfAll: shares(o), Begin: int32(o.First), Held: int32(Held(o))}}
 	var err error
 	if r.route, err = l.Kernel("moe/moe", kernels.Name("route", t), 0); err != nil {
 		return nil, err
 	}
 	r.align, err = l.Kernel("moe/moe", "align_slots", 0)
 	return r, err
+}
+
+// Held is how many experts a device has of a block's.
+func Held(o graph.MoE) int {
+	if o.Held > 0 {
+		return o.Held
+	}
+	return o.Experts
 }
 
 // shares is how a block's shares are made of its scores, as route.h numbers the ways.
@@ -82,7 +91,7 @@ func (r *Router) Launch(s *driver.Stream, step *kernels.Step, rows, each int) er
 	if err := driver.Launch(s, r.route, driver.Grid{X: blocks, Threads: routeThreads}, &r.p); err != nil || blocks == 1 {
 		return err
 	}
-	return driver.Launch(s, r.align, driver.Grid{X: int(r.p.Experts), Threads: routeThreads}, &r.p)
+	return driver.Launch(s, r.align, driver.Grid{X: int(r.p.Held), Threads: routeThreads}, &r.p)
 }
 
 // Jobs is the most jobs that rows of so many can make.

@@ -16,6 +16,8 @@ struct RouteParams {
   Vec16* jobs;        // [jobs] the expert, the expert's first job, its first slot, and the end of its slots
   int count;          // the step has counts[count] rows
   int experts, top, ofAll, each;
+  int begin, held; // the experts that this device has, of which slots and jobs are; all others have none, and their slot is -1
+  int pad;
 };
 
 // What RouteParams.ofAll and its like in other launches say of shares: softmax over the chosen experts' scores, over all scores, or the scores themselves.
@@ -146,7 +148,7 @@ DEVICE void assignSlots(const RouteParams& p, const int* chosen, int expert, int
     Vec16 v = next;
     next = fourAt(chosen, i + 128, end);
     u32 all[4];
-    UNROLL for (int j = 0; j < 4; j++) all[j] = ballot((int)v.x[j] == expert), s += ones(all[j] & below), to += ones(all[j]);
+    UNROLL for (int j = 0; j < 4; j++) all[j] = ballot((int)v.x[j] - p.begin == expert), s += ones(all[j] & below), to += ones(all[j]);
     UNROLL for (int j = 0; j < 4; j++) {
       if (!(all[j] >> lane() & 1)) continue;
       p.row[s] = p.top == 1 ? i + j : (int)((u64)(i + j) * inverse >> 32);
@@ -155,26 +157,28 @@ DEVICE void assignSlots(const RouteParams& p, const int* chosen, int expert, int
   }
 }
 
-// alignSlots assigns slots to the rows' experts (moe_align_block_size in vLLM). Every block counts the rows of all experts. In a launch of one block each warp
+// alignSlots assigns slots to the rows' experts (moe_align_block_size in vLLM), which it counts from the device's first on. Every block counts the rows of all. In a launch of one block each warp
 // assigns the slots of some experts; otherwise a block has one expert, and each warp a part of the choices.
 DEVICE void alignSlots(const RouteParams& p, int rows, const int* chosen) {
   constexpr int WARPS = ROUTE_THREADS / 32;
   SHARED static int count[MAX_EXPERTS], first[MAX_EXPERTS + 1], job[MAX_EXPERTS + 1], found[WARPS];
   int slots = rows * p.top, part = ceilDiv(slots, WARPS * 128) * 128, from = mini(warp() * part, slots), end = mini(from + part, slots), mine = 0;
-  for (int e = threadX(); e < p.experts; e += ROUTE_THREADS) count[e] = 0;
+  for (int e = threadX(); e < p.held; e += ROUTE_THREADS) count[e] = 0;
   barrier();
   for (int i = from + lane() * 4; i < end; i += 128) {
     Vec16 v = fourAt(chosen, i, end);
     UNROLL for (int j = 0; j < 4; j++) {
-      mine += (int)v.x[j] == blockX();
-      if ((int)v.x[j] >= 0) asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(sharedAddress(count + v.x[j])) : "memory");
+      int e = (int)v.x[j] - p.begin;
+      mine += e == blockX();
+      if ((u32)e < (u32)p.held) asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(sharedAddress(count + e)) : "memory");
+      else if (blockX() == 0 && i + j < end) p.slot[i + j] = -1;
     }
   }
   mine = (int)warpSum((float)mine);
   if (lane() == 0) found[warp()] = mine;
   barrier();
   if (warp() == 0) { // prefix sums; a lane has a run of experts
-    int run = ceilDiv(p.experts, 32), from = mini(lane() * run, p.experts), to = mini(from + run, p.experts);
+    int run = ceilDiv(p.held, 32), from = mini(lane() * run, p.held), to = mini(from + run, p.held);
     int before = 0, jobs = 0;
     for (int e = from; e < to; e++) before += count[e], jobs += ceilDiv(count[e], p.each);
     int own = before, ownJobs = jobs;
@@ -182,7 +186,7 @@ DEVICE void alignSlots(const RouteParams& p, int rows, const int* chosen) {
       int a = shuffleUp(before, by), j = shuffleUp(jobs, by);
       if (lane() >= by) before += a, jobs += j;
     }
-    if (lane() == 31) first[p.experts] = before, job[p.experts] = jobs;
+    if (lane() == 31) first[p.held] = before, job[p.held] = jobs;
     before -= own, jobs -= ownJobs;
     for (int e = from; e < to; e++) {
       first[e] = before, job[e] = jobs;
@@ -191,13 +195,13 @@ DEVICE void alignSlots(const RouteParams& p, int rows, const int* chosen) {
   }
   barrier();
   if (blockX() == 0) {
-    for (int e = threadX(); e <= p.experts; e += ROUTE_THREADS) p.first[e] = first[e];
-    for (int e = warp(); e < p.experts; e += WARPS)
+    for (int e = threadX(); e <= p.held; e += ROUTE_THREADS) p.first[e] = first[e];
+    for (int e = warp(); e < p.held; e += WARPS)
       for (int j = job[e] + lane(); j < job[e + 1]; j += 32) p.jobs[j] = Vec16{(u32)e, (u32)job[e], (u32)first[e], (u32)first[e + 1]};
-    if (threadX() == 0) *p.total = job[p.experts];
+    if (threadX() == 0) *p.total = job[p.held];
   }
   if (gridX() == 1) {
-    for (int e = warp(); e < p.experts; e += WARPS)
+    for (int e = warp(); e < p.held; e += WARPS)
       if (count[e] > 0) assignSlots(p, chosen, e, 0, slots, first[e]);
     return;
   }

@@ -61,7 +61,7 @@ type GatedActivation struct {
 // NewGatedActivation binds gates and ups [slots, n] of a type.
 func NewGatedActivation(l *kernels.Loader, t graph.Type, gate, up driver.Ptr, n int, o graph.MoE, s Slots) (*GatedActivation, error) {
 	k, err := l.Kernel("moe/moe", kernels.Name("gated_activation", t), 0)
-	return &GatedActivation{k, l.SMs(), activationParams{Gate: gate, Up: up, First: s.First, N: int32(n), Experts: int32(o.Experts), Fn: int32(o.Fn), Clamp: float32(o.Clamp)}}, err
+	return &GatedActivation{k, l.SMs(), activationParams{Gate: gate, Up: up, First: s.First, N: int32(n), Experts: int32(Held(o)), Fn: int32(o.Fn), Clamp: float32(o.Clamp)}}, err
 }
 
 // Launch does the step's slots.

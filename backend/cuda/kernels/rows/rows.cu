@@ -11,6 +11,7 @@ struct EmbedParams {
   int n;
   float scale;
   int known; // rows of the table where other ids look up row 0; 0: every id has one
+  int first, held; // of a table that is divided by rows: the ids that it has, of which others give rows of 0; held 0: it is whole
 };
 
 template <typename W, typename T> DEVICE void embed(const EmbedParams& p) {
@@ -20,6 +21,11 @@ template <typename W, typename T> DEVICE void embed(const EmbedParams& p) {
   long id = p.index[r];
   if (id < 0) id = p.previous[-1 - id];
   if (p.known && id >= p.known) id = 0;
+  id -= p.first;
+  if (p.held && (id < 0 || id >= p.held)) {
+    for (int i = threadX(); i < p.n; i += threads()) ((T*)p.y)[(long)r * p.n + i] = fromFloat<T>(0);
+    return;
+  }
   for (int i = threadX(); i < p.n; i += threads())
     ((T*)p.y)[(long)r * p.n + i] = fromFloat<T>(toFloat(((const W*)p.table)[id * p.n + i]) * p.scale);
 }

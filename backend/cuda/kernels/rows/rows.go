@@ -16,6 +16,8 @@ type EmbedParams struct {
 	N          int32
 	Scale      float32
 	Known      int32 // rows of the table where others look up its first; 0: all ids have one
+	First      int32 // of a table that is divided by rows: the ids that it has, of which others give rows of 0
+	Held       int32 // 0: the table is whole
 	_          int32
 }
 
