@@ -5,6 +5,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
@@ -45,6 +46,10 @@ type Device struct {
 
 	loads adapterLoads
 
+	transport string                // of collectives
+	groups    []*peers              // that it is in
+	aborted   atomic.Pointer[error] // why it waits for no other rank any more
+
 	lost error // the fault after which the GPU answers nothing but errors
 }
 
@@ -61,6 +66,8 @@ var (
 type Options struct {
 	Ordinal int // which GPU, as CUDA counts them
 	Arch    int // run the kernels for this compute capability, 80 or 90, in place of the GPU's own; 0: its own
+
+	Transport string // of collectives with other GPUs: OwnAndNCCL, OwnKernels or OnlyNCCL
 
 	Note func(text string) // called with what takes long, perhaps by another goroutine; may be nil
 }
@@ -83,6 +90,11 @@ func New(o Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	switch o.Transport {
+	case OwnAndNCCL, OwnKernels, OnlyNCCL:
+	default:
+		return nil, fmt.Errorf("cuda: GPUs exchange numbers through nccl or their own kernels (peer), not through %q (--rank-transport)", o.Transport)
+	}
 	if o.Ordinal < 0 || o.Ordinal >= len(all) {
 		return nil, fmt.Errorf("cuda: there is no GPU %d; the last one is GPU %d", o.Ordinal, len(all)-1)
 	}
@@ -98,7 +110,7 @@ func New(o Options) (*Device, error) {
 	if o.Arch != 0 {
 		arch = min(arch, o.Arch)
 	}
-	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx, arch), owned: map[driver.Ptr]int64{}, host: map[*hostMemory]bool{}, hostTable: graph.HostTable}
+	d := &Device{ctx: ctx, loader: kernels.NewLoader(ctx, arch), owned: map[driver.Ptr]int64{}, host: map[*hostMemory]bool{}, hostTable: graph.HostTable, transport: o.Transport}
 	if o.Note != nil {
 		d.loader.WhenSlow(func() { o.Note("assembling kernels for this GPU, which its driver keeps for the next start") })
 	}
@@ -260,6 +272,10 @@ func (d *Device) do(f func() error) error {
 		return d.lost
 	}
 	err := d.ctx.Do(f)
+	if aborted := d.aborted.Load(); aborted != nil {
+		d.lost = *aborted
+		return d.lost
+	}
 	if driver.IsFault(err) {
 		d.lost = fmt.Errorf("cuda: the GPU has faulted: %w: %w", backend.ErrLost, err)
 		return d.lost

@@ -217,6 +217,11 @@ func (d *Device) ready(launches []backend.Launch) ([]*launch, error) {
 	if err := errors.Join(d.upload.wait(), d.loader.Wait()); err != nil { // a program's last weights and kernels have been asked for
 		return nil, err
 	}
+	for _, g := range d.groups { // kernels that wait for other ranks must not keep one that shares their GPU from loading its own
+		if err := g.barrier(); err != nil {
+			return nil, err
+		}
+	}
 	st.ready[&launches[0]] = list
 	return list, nil
 }

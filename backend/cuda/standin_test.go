@@ -36,13 +36,13 @@ func TestOnStandIn(t *testing.T) {
 	if out, err := exec.Command(cc, "-shared", "-fPIC", "-O1", "-o", filepath.Join(dir, "libcuda.so.1"), source).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^(TestOnStandIn|TestLaunchSequence|TestFusedTimes|TestPlainSteps|TestSwap|TestUpload|TestUploadOfCutFile|TestHiddenStates)$", "-test.timeout=5m")
+	cmd := exec.Command(os.Args[0], "-test.run=^(TestOnStandIn|TestLaunchSequence|TestFusedTimes|TestPlainSteps|TestSwap|TestUpload|TestUploadOfCutFile|TestHiddenStates|TestGroup|TestGroupRefused)$", "-test.timeout=5m")
 	log := filepath.Join(dir, "launches")
 	if err := os.WriteFile(log, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	downloads := filepath.Join(dir, "downloads")
-	cmd.Env = append(os.Environ(), "RIDGE_TEST_STANDIN=1", "FAKE_LOG="+log, "FAKE_DOWNLOADS="+downloads, "LD_LIBRARY_PATH="+dir, "FAKE_ARCH=90", "FAKE_SMS=132", "FAKE_MB=4096")
+	cmd.Env = append(os.Environ(), "RIDGE_TEST_STANDIN=1", "FAKE_LOG="+log, "FAKE_DOWNLOADS="+downloads, "LD_LIBRARY_PATH="+dir, "FAKE_ARCH=90", "FAKE_SMS=132", "FAKE_MB=4096", "FAKE_GPUS=2")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

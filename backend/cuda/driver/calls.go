@@ -53,6 +53,12 @@ const (
 	cuGraphExecDestroy
 	cuGraphDestroy
 	cuTensorMapEncodeTiled
+	cuDeviceGetUuid
+	cuDeviceCanAccessPeer
+	cuCtxEnablePeerAccess
+	cuIpcGetMemHandle
+	cuIpcOpenMemHandle
+	cuIpcCloseMemHandle
 	numCalls
 )
 
@@ -107,6 +113,12 @@ var symbols = [numCalls]string{
 	cuGraphExecDestroy:        "cuGraphExecDestroy",
 	cuGraphDestroy:            "cuGraphDestroy",
 	cuTensorMapEncodeTiled:    "cuTensorMapEncodeTiled",
+	cuDeviceGetUuid:           "cuDeviceGetUuid_v2",
+	cuDeviceCanAccessPeer:     "cuDeviceCanAccessPeer",
+	cuCtxEnablePeerAccess:     "cuCtxEnablePeerAccess",
+	cuIpcGetMemHandle:         "cuIpcGetMemHandle",
+	cuIpcOpenMemHandle:        "cuIpcOpenMemHandle_v2",
+	cuIpcCloseMemHandle:       "cuIpcCloseMemHandle",
 }
 
 // optional are calls that older drivers lack; their callers have a fallback.

@@ -20,6 +20,9 @@ func (c *Context) NewStream() (*Stream, error) {
 	return s, c.driver.call("making a stream", cuStreamCreate, uintptr(unsafe.Pointer(&s.handle)), streamNonBlocking)
 }
 
+// Handle is the stream as libraries on top of CUDA take it.
+func (s *Stream) Handle() uintptr { return s.handle }
+
 // Close destroys the stream once its work is done.
 func (s *Stream) Close() error {
 	return s.ctx.driver.call("closing a stream", cuStreamDestroy, s.handle)

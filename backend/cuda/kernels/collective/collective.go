@@ -1,0 +1,193 @@
+// Package collective is all-reduce, all-gather and messages between GPUs that address each other's memory.
+package collective
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// What collective.cu says of the memory that ranks write to.
+const (
+	MaxRanks    = 8
+	head        = 4096
+	stage       = 16 << 20
+	WindowBytes = head + 2*stage // of a rank
+	Zeros       = head           // the first bytes are zeros at the beginning, and all others 0xff
+)
+
+const (
+	once    = 512 << 10        // most bytes of an all-reduce in one shot
+	parts   = stage / 2        // and of one launch in two shots
+	message = stage / MaxRanks // and of one launch of a message
+	threads = 256
+)
+
+// Params mirrors CollectiveParams of collective.cu.
+type Params struct {
+	X, Y         driver.Ptr
+	Windows      [MaxRanks]driver.Ptr // of each rank, as this one addresses them
+	Aborted      driver.Ptr           // uint32 in pinned host memory; not 0: nobody waits any more
+	N            int64
+	Rank, Ranks  int32
+	Width, Whole int32
+	Peer         int32
+	Share        int32 // 1: two ranks share a GPU
+}
+
+// Group is a rank's end of a group, as launches need it.
+type Group struct {
+	Windows     [MaxRanks]driver.Ptr
+	Aborted     driver.Ptr
+	Rank, Ranks int
+	Share       bool
+	SMs         int
+}
+
+func (g *Group) params(x, y driver.Ptr) Params {
+	p := Params{X: x, Y: y, Windows: g.Windows, Aborted: g.Aborted, Rank: int32(g.Rank), Ranks: int32(g.Ranks)}
+	if g.Share {
+		p.Share = 1
+	}
+	return p
+}
+
+// blocks is how many blocks move so many vectors: no more than the GPU has at once, and a quarter where ranks share it.
+func (g *Group) blocks(vectors int64) int {
+	most := 2 * g.SMs
+	if g.Share {
+		most = g.SMs / 2
+	}
+	return int(max(1, min((vectors+threads-1)/threads, int64(most))))
+}
+
+// Reduce is the all-reduce of numbers of a type.
+type Reduce struct {
+	once, parts *driver.Kernel
+	size        int64
+}
+
+// NewReduce finds the kernels.
+func NewReduce(l *kernels.Loader, t graph.Type) (r Reduce, err error) {
+	if !kernels.Plain(t) {
+		return r, fmt.Errorf("cuda: an all-reduce of %s; f32 and bf16 are possible", t)
+	}
+	r.size = t.RowBytes(1)
+	if r.once, err = l.Kernel("collective/collective", kernels.Name("reduce_once", t), 0); err != nil {
+		return r, err
+	}
+	r.parts, err = l.Kernel("collective/collective", kernels.Name("reduce_parts", t), 0)
+	return r, err
+}
+
+// Launch has y be the sum of n numbers of all ranks' x.
+func (r Reduce) Launch(s *driver.Stream, g *Group, x, y driver.Ptr, n int64) error {
+	if bytes := n * r.size; bytes <= once {
+		p := g.params(x, y)
+		p.N = n
+		return driver.Launch(s, r.once, driver.Grid{X: int((bytes + 16*threads - 1) / (16 * threads)), Threads: threads}, &p)
+	}
+	for each := parts / r.size; n > 0; n -= each {
+		p := g.params(x, y)
+		p.N = min(n, each)
+		if err := driver.Launch(s, r.parts, driver.Grid{X: g.blocks((p.N*r.size/16 + int64(g.Ranks) - 1) / int64(g.Ranks)), Threads: threads}, &p); err != nil {
+			return err
+		}
+		x, y = x+driver.Ptr(each*r.size), y+driver.Ptr(each*r.size)
+	}
+	return nil
+}
+
+// unit is in how many bytes rows of so many bytes are moved: 16, 4 or 2.
+func unit(rows ...int64) int64 {
+	for _, u := range []int64{16, 4} {
+		fits := true
+		for _, bytes := range rows {
+			fits = fits && bytes%u == 0
+		}
+		if fits {
+			return u
+		}
+	}
+	return 2
+}
+
+// Gather is the all-gather of rows of Width numbers to rows of Whole.
+type Gather struct {
+	kernel, join       *driver.Kernel
+	unit, width, whole int64 // bytes; width and whole of a row
+}
+
+// NewGather finds the kernels for rows of so many numbers of a type.
+func NewGather(l *kernels.Loader, t graph.Type, width, whole int) (g Gather, err error) {
+	if !kernels.Plain(t) {
+		return g, fmt.Errorf("cuda: an all-gather of %s; f32 and bf16 are possible", t)
+	}
+	g.width, g.whole = t.RowBytes(width), t.RowBytes(whole)
+	g.unit = unit(g.width, g.whole)
+	if g.kernel, err = l.Kernel("collective/collective", fmt.Sprintf("gather_%d", g.unit), 0); err != nil {
+		return g, err
+	}
+	g.join, err = l.Kernel("collective/collective", fmt.Sprintf("join_%d", g.unit), 0)
+	return g, err
+}
+
+// Launch has y be the rows of all ranks' x side by side.
+func (k Gather) Launch(s *driver.Stream, g *Group, x, y driver.Ptr, rows int) error {
+	staged := k.width / k.unit * max(k.unit, 4) // bytes of a row in a stage
+	each := int(stage / (staged * int64(g.Ranks)))
+	if each == 0 {
+		return fmt.Errorf("cuda: an all-gather of rows of %d bytes on each of %d ranks; %d bytes together are the most", k.width, g.Ranks, stage)
+	}
+	for ; rows > 0; rows -= each {
+		p := g.params(x, y)
+		p.Width, p.Whole = int32(k.width/k.unit), int32(k.whole/k.unit)
+		n := min(rows, each)
+		p.N = int64(n) * int64(p.Width)
+		if err := driver.Launch(s, k.kernel, driver.Grid{X: g.blocks(p.N), Threads: threads}, &p); err != nil {
+			return err
+		}
+		x, y = x+driver.Ptr(int64(n)*k.width), y+driver.Ptr(int64(n)*k.whole)
+	}
+	return nil
+}
+
+// Join puts the shards of all ranks, one behind the other in x, side by side in y.
+func (k Gather) Join(s *driver.Stream, sms int, x, y driver.Ptr, rows int) error {
+	p := Params{X: x, Y: y, Width: int32(k.width / k.unit), Whole: int32(k.whole / k.unit)}
+	if p.N = int64(rows) * int64(p.Whole); p.N == 0 {
+		return nil
+	}
+	return driver.Launch(s, k.join, driver.Grid{X: int(min((p.N+threads-1)/threads, int64(8*sms))), Threads: threads}, &p)
+}
+
+// Message is a message from one rank to another.
+type Message struct {
+	kernel *driver.Kernel
+	sends  bool
+}
+
+// NewMessage finds the kernel that sends a message, or the one that receives it.
+func NewMessage(l *kernels.Loader, sends bool) (Message, error) {
+	name := "receive"
+	if sends {
+		name = "send"
+	}
+	k, err := l.Kernel("collective/collective", name, 0)
+	return Message{k, sends}, err
+}
+
+// Launch sends so many bytes at a place to a rank, or receives them there from it.
+func (k Message) Launch(s *driver.Stream, g *Group, peer int, at driver.Ptr, bytes int64) error {
+	for ; bytes > 0; bytes -= message {
+		p := g.params(at, at)
+		p.N, p.Peer = min(bytes, message), int32(peer)
+		if err := driver.Launch(s, k.kernel, driver.Grid{X: g.blocks(p.N / 16), Threads: threads}, &p); err != nil {
+			return err
+		}
+		at += message
+	}
+	return nil
+}

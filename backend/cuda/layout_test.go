@@ -1,0 +1,170 @@
+package cuda
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/nccl"
+	"github.com/ridge-llm/ridge/backend/cuda/ptx"
+	"github.com/ridge-llm/ridge/backend/sampling"
+	"github.com/ridge-llm/ridge/comm/local"
+	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/internal/testkit"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+)
+
+// TestLayoutsHaveKernels: every well-known model can be computed in parts on GPUs: but for rows that are normalised together and divided, which are refused by name.
+func TestLayoutsHaveKernels(t *testing.T) {
+	ran := 0
+	for _, name := range model.Shapes() {
+		m, err := model.Shape(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := m.Graph(model.Options{Act: graph.BF16, Cache: graph.F16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range []pass.Layout{{Tensor: 2, Pipeline: 1, Data: 1}, {Tensor: 1, Pipeline: 2, Data: 1}, {Tensor: 2, Pipeline: 1, Data: 1, Expert: 2}} {
+			if l.Check(g) != nil {
+				continue // it does not divide the model
+			}
+			d := table(90)
+			rank := l.Rank(l.Devices() - 1)
+			part, err := pass.Run(g, pass.All, pass.Options{Layout: l, Rank: rank, Kernels: compile.Kernels{Device: d}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range part.Nodes {
+				switch n.Op.(type) {
+				case graph.AllReduce, graph.AllGather, graph.Send, graph.Recv:
+					continue
+				}
+				if len(d.Kernels(n)) > 0 {
+					continue
+				}
+				if why := d.Refusal(n); !strings.Contains(why, "rows that are normalised together") {
+					t.Errorf("%s, %s: there is no kernel for %s: %s", name, rank, n, why)
+				}
+				break
+			}
+			ran++
+		}
+	}
+	if ran < 100 {
+		t.Errorf("%d layouts of models were looked at", ran)
+	}
+}
+
+// pair is two GPUs of the stand-in's, or of this machine: one that two ranks share, where there is no other.
+func pair(t *testing.T) (devices []backend.Device) {
+	t.Helper()
+	all, err := Devices()
+	if err != nil {
+		t.Skipf("no GPU to test on: %v", err)
+	}
+	for i := range 2 {
+		d, err := New(Options{Ordinal: i % len(all)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		devices = append(devices, d)
+	}
+	return devices
+}
+
+// TestGroup: the parts of a model run on two GPUs without the host between: a step of each is one list of launches, recorded where it only decodes. A group that
+// is aborted does nothing more, on any of them.
+func TestGroup(t *testing.T) {
+	b, err := modeldir.Open("../../internal/check/testdata/llama-default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for _, l := range []pass.Layout{{Tensor: 2, Pipeline: 1, Data: 1}, {Tensor: 1, Pipeline: 2, Data: 1}} {
+		devices := pair(t)
+		g, err := b.Model.Graph(model.Options{Act: graph.BF16, Cache: graph.F16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := testkit.Steps{{5, 1}, {1, 1}, {1, 1}}
+		lim := testkit.LimitsFor(steps, 16)
+		lim.KeepAll(g)
+		group, err := compile.CompileGroup(g, pass.Options{Layout: l, Kernels: compile.Kernels{Device: devices[0]}}, devices, b, lim)
+		if errors.Is(err, ptx.ErrMissing) && os.Getenv("CI") != "true" {
+			t.Skip("the source of a kernel is newer than the PTX; make ptx rebuilds that")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(group.String(), "host ") {
+			t.Errorf("%s: the host moves what devices exchange:\n%s", l, group)
+		}
+		if got, want := group.CanSample(), l.Pipeline == 1; got != want {
+			t.Errorf("%s: the group says %t when it is asked whether it samples", l, got)
+		}
+		for _, batch := range testkit.Sequence(steps, lim, group.Ids(), false, 1) {
+			if err := group.Run(batch); err != nil {
+				t.Fatal(err)
+			}
+			if !group.CanSample() {
+				continue
+			}
+			if err := group.Sample([]sampling.Sample{{TopP: 1, TypicalP: 1, Future: -1}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := group.SampleResults(make([]sampling.Result, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wrong := testkit.Sequence(steps, lim, group.Ids(), false, 2)[0]
+		wrong.Embeddings, wrong.EmbeddingRows = make([]float32, 1), []int32{0} // not a row: its launch is an error
+		if err := group.Run(wrong); err == nil {
+			t.Errorf("%s: a step that cannot be launched is none", l)
+		}
+		if err := group.Run(testkit.Sequence(steps, lim, group.Ids(), false, 3)[0]); !errors.Is(err, backend.ErrLost) {
+			t.Errorf("%s: a step behind one that failed on a GPU gives %v; the others may wait for what does not come", l, err)
+		}
+		group.Close()
+	}
+}
+
+// TestGroupRefused: why GPUs cannot exchange numbers is said, and no rank waits for the others.
+func TestGroupRefused(t *testing.T) {
+	if _, err := New(Options{Transport: "pigeon"}); err == nil || !strings.Contains(err.Error(), `not through "pigeon"`) {
+		if _, none := Devices(); none == nil {
+			t.Errorf("a transport of that name: %v", err)
+		}
+	}
+	if _, err := nccl.Open(); !errors.Is(err, nccl.ErrMissing) {
+		t.Skip("NCCL is here")
+	}
+	all, err := Devices()
+	if err != nil {
+		t.Skipf("no GPU to test on: %v", err)
+	}
+	comms, errs := local.New(2), [2]error{}
+	var joining sync.WaitGroup
+	for i := range 2 {
+		d, err := New(Options{Ordinal: i % len(all), Transport: OnlyNCCL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		joining.Go(func() { _, errs[i] = d.Join(comms[i]) })
+	}
+	joining.Wait()
+	for i, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "NCCL is not there") {
+			t.Errorf("rank %d of two joins without NCCL: %v", i, err)
+		}
+	}
+}

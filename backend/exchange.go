@@ -1,0 +1,26 @@
+package backend
+
+import "github.com/ridge-llm/ridge/graph"
+
+// Exchanger is a device that does collectives with others of its kind by itself, in order with its launches.
+type Exchanger interface {
+	// Join makes the device one of a group. Every rank calls it, each in a goroutine or process of its own, and all get an error where one does.
+	Join(g Gatherer) (Peers, error)
+}
+
+// Gatherer is what the devices of a group find each other through: a comm.Communicator.
+type Gatherer interface {
+	Rank() int
+	Size() int
+	AllGather(dst, src []float32) error
+}
+
+// Peers is a device's end of a group.
+type Peers interface {
+	// Bind gives the launch of a collective of the group.
+	Bind(n *graph.Node, a Args) (Launch, error)
+	// Abort ends what waits for other ranks, on this one, and what would wait: the device is lost then. Any goroutine may call it.
+	Abort(err error)
+	// Close leaves the group. No step may be under way on any rank.
+	Close() error
+}
