@@ -14,6 +14,9 @@ import (
 type Ranks struct {
 	Tensor, Pipeline comm.Communicator
 	Sequence         comm.Communicator // devices that divide the rows of steps
+
+	// Devices that exchange numbers by themselves: see join.
+	tensor, pipeline backend.Peers
 }
 
 // Set says through which group something is exchanged.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -22,6 +23,7 @@ type Group struct {
 	limits   backend.Limits
 	groups   []graph.CacheGroup
 	ids      int
+	alike    bool // all devices have all logits
 }
 
 // CompileGroup makes the program of a layout's devices, which are given by stage, then tensor rank. g is the graph before the passes.
@@ -34,7 +36,7 @@ func CompileGroup(g *graph.Graph, o pass.Options, devs []backend.Device, files T
 	if err != nil {
 		return nil, err
 	}
-	x := &Group{groups: groups, ids: tokenIDs(g), limits: lim}
+	x := &Group{groups: groups, ids: tokenIDs(g), limits: lim, alike: len(devs) == l.Tensor}
 	ranks := make([]Ranks, len(devs))
 	for _, g := range l.Groups() {
 		peers := local.New(len(g.Devices))
@@ -42,6 +44,9 @@ func CompileGroup(g *graph.Graph, o pass.Options, devs []backend.Device, files T
 		for i, device := range g.Devices {
 			ranks[device].Set(g.Exchange, peers[i])
 		}
+	}
+	if err := x.join(devs, ranks); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
 	}
 	for i, dev := range devs {
 		o.Rank = l.Rank(i)
@@ -53,11 +58,49 @@ func CompileGroup(g *graph.Graph, o pass.Options, devs []backend.Device, files T
 				continue
 			}
 		}
+		for _, r := range ranks[i:] {
+			for _, p := range r.all() {
+				err = errors.Join(err, p.Close())
+			}
+		}
 		x.Close()
 		return nil, fmt.Errorf("compile: %s: %w", o.Rank, err)
 	}
 	x.last = x.programs[l.Number(pass.Rank{Stage: l.Pipeline - 1})]
 	return x, nil
+}
+
+// join makes every device one of its groups, all at the same time.
+func (x *Group) join(devs []backend.Device, ranks []Ranks) error {
+	errs := make([]error, len(devs))
+	var joining sync.WaitGroup
+	for i, dev := range devs {
+		joining.Go(func() {
+			if errs[i] = ranks[i].join(dev); errs[i] != nil {
+				x.abort(errs[i])
+			}
+		})
+	}
+	joining.Wait()
+	err := errors.Join(errs...)
+	if err != nil {
+		for i := range ranks {
+			for _, p := range ranks[i].all() {
+				err = errors.Join(err, p.Close())
+			}
+		}
+	}
+	return err
+}
+
+// abort ends what devices wait for.
+func (x *Group) abort(err error) {
+	for _, c := range x.comms {
+		c.Abort(err)
+	}
+	for _, p := range x.programs {
+		p.Abort(err)
+	}
 }
 
 // each has every device do something, all at the same time. A device that fails ends what the others wait for.
@@ -67,9 +110,7 @@ func (x *Group) each(do func(p *Program) error) error {
 		go func() {
 			err := guarded(p, do)
 			if err != nil {
-				for _, c := range x.comms {
-					c.Abort(err)
-				}
+				x.abort(err)
 			}
 			errs <- err
 		}()
@@ -208,16 +249,37 @@ func (x *Group) Vocab() int { return x.last.Vocab() }
 // Ids implements Runner.
 func (x *Group) Ids() int { return x.ids }
 
-var errGroupSamples = errors.New("compile: a group of devices does not sample: a device would not know the others' tokens")
-
-// CanSample implements Runner: the host samples, so that every device is given the tokens.
-func (x *Group) CanSample() bool { return false }
+// CanSample implements Runner: where all devices have the same logits, of which each samples the same tokens. With pipeline stages the first would not know
+// them, and the host samples, so that every device is given the tokens.
+func (x *Group) CanSample() bool {
+	if !x.alike {
+		return false
+	}
+	for _, p := range x.programs {
+		if !p.CanSample() {
+			return false
+		}
+	}
+	return true
+}
 
 // Sample implements Runner.
-func (x *Group) Sample([]sampling.Sample) error { return errGroupSamples }
+func (x *Group) Sample(samples []sampling.Sample) error {
+	return x.each(func(p *Program) error { return p.Sample(samples) })
+}
 
-// SampleResults implements Runner.
-func (x *Group) SampleResults([]sampling.Result) (time.Duration, error) { return 0, errGroupSamples }
+// SampleResults implements Runner: those of one device, when all have them.
+func (x *Group) SampleResults(dst []sampling.Result) (took time.Duration, err error) {
+	for _, p := range x.programs {
+		each := dst
+		if p != x.last {
+			each = nil
+		}
+		worked, failed := p.SampleResults(each)
+		took, err = max(took, worked), errors.Join(err, failed)
+	}
+	return took, err
+}
 
 // ThreadLender implements Runner.
 func (x *Group) ThreadLender() (backend.ThreadLender, int) { return x.last.ThreadLender() }

@@ -105,11 +105,10 @@ func (p *Program) bindAll(l *plan, arena backend.Buffer, files Tensors) error {
 	for _, i := range l.heaviestFirst() {
 		n := l.graph.Nodes[i]
 		if isCollective(n.Op) {
-			c, err := p.together(n)
-			if err != nil {
+			var err error
+			if l.launches[i], l.names[i], err = p.collective(n); err != nil {
 				return err
 			}
-			l.launches[i], l.names[i] = c, "host"
 			continue
 		}
 		l.buffers[i] = arena.Slice(l.pieces[i].off, l.pieces[i].size)

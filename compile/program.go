@@ -78,6 +78,9 @@ func CompileRank(part, whole *graph.Graph, dev backend.Device, files Tensors, li
 	if err != nil {
 		return nil, err
 	}
+	if err := ranks.join(dev); err != nil {
+		return nil, err
+	}
 	p, err := compileRank(part, dev, files, lim, groups, ranks)
 	if err == nil {
 		p.ids = tokenIDs(whole)
@@ -340,6 +343,9 @@ func (p *Program) Vocab() int { return p.Graph.Output.Axis.Len() }
 // Close frees the program's memory; the device stays.
 func (p *Program) Close() {
 	p.prefaulting.close()
+	for _, g := range p.ranks.all() {
+		_ = g.Close() // what is left goes with the device
+	}
 	for _, b := range p.owned {
 		p.dev.Free(b)
 	}

@@ -53,6 +53,7 @@ func Start(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Ten
 	if x.Program, err = compileRank(g, o, dev, files, lim, w); err != nil {
 		return nil, err
 	}
+	go abortWith(x.Program, w)
 	if x.groups, err = compile.CacheGroups(g, lim); err == nil {
 		err = x.others()
 	}

@@ -41,6 +41,14 @@ func compileRank(g *graph.Graph, o pass.Options, dev backend.Device, files compi
 	return compile.CompileRank(part, g, dev, files, lim, groups)
 }
 
+// abortWith ends what a program's device waits for when the group has failed.
+func abortWith(p *compile.Program, w *world.World) {
+	<-w.Lost()
+	if err := w.Err(); !errors.Is(err, world.ErrOver) {
+		p.Abort(err)
+	}
+}
+
 // Work does what rank 0 says on this rank's part of a model, until it ends the group, which is no error.
 func Work(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tensors, w *world.World) (err error) {
 	defer func() {
@@ -67,6 +75,7 @@ func Work(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tens
 		answer.Problem = err.Error()
 	} else {
 		defer p.Close()
+		go abortWith(p, w)
 		answer.Memory = p.Memory()
 		for group := range p.Groups() {
 			answer.Pages = append(answer.Pages, p.PageBytes(group))

@@ -1,0 +1,77 @@
+package compile
+
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/comm"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// join makes the device one of its groups, if it does collectives by itself. All ranks do so at the same time.
+func (r *Ranks) join(dev backend.Device) (err error) {
+	x, ok := dev.(backend.Exchanger)
+	if !ok {
+		return nil
+	}
+	for _, g := range []struct {
+		comm  comm.Communicator
+		peers *backend.Peers
+	}{{r.Tensor, &r.tensor}, {r.Pipeline, &r.pipeline}} {
+		if g.comm == nil || g.comm.Size() == 1 {
+			continue
+		}
+		if *g.peers, err = x.Join(g.comm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all is the groups that devices have joined.
+func (r *Ranks) all() (peers []backend.Peers) {
+	for _, p := range []backend.Peers{r.tensor, r.pipeline} {
+		if p != nil {
+			peers = append(peers, p)
+		}
+	}
+	return peers
+}
+
+// of is the group that computes a collective by itself; nil: the host moves the numbers.
+func (r *Ranks) of(op graph.Op) backend.Peers {
+	switch op.(type) {
+	case graph.Send, graph.Recv:
+		return r.pipeline
+	case graph.AllReduce, graph.AllGather:
+		return r.tensor
+	}
+	return nil
+}
+
+// Abort ends what the program's device waits for, if it exchanges numbers by itself, with err. Any goroutine may call it.
+func (p *Program) Abort(err error) {
+	for _, g := range p.ranks.all() {
+		g.Abort(err)
+	}
+}
+
+// collective is the launch of a collective: the device's own, or one of the host.
+func (p *Program) collective(n *graph.Node) (l backend.Launch, name string, err error) {
+	peers := p.ranks.of(n.Op)
+	if peers == nil {
+		l, err = p.together(n)
+		return l, "host", err
+	}
+	a := backend.Args{Limits: p.limits}
+	for _, v := range n.In {
+		a.In = append(a.In, p.buffer(v))
+	}
+	for _, v := range n.Out {
+		a.Out = append(a.Out, p.buffer(v))
+	}
+	if l, err = peers.Bind(n, a); err != nil {
+		return nil, "", fmt.Errorf("compile: %s: %w", n, err)
+	}
+	return l, "peers", nil
+}
