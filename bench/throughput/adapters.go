@@ -14,7 +14,7 @@ import (
 
 // FillSlots puts a random adapter of the largest rank into each slot of a program: a product beside every matrix but the head, which few adapters
 // change, in BF16, with memory of its own.
-func FillSlots(prog *compile.Program, rnd *rand.Rand) error {
+func FillSlots(prog compile.Runner, rnd *rand.Rand) error {
 	numbers := map[*graph.Weight]graph.LowRank{}
 	for _, w := range prog.Slots() {
 		if w.Slots.Table || w.Tensor == "output.weight" {

@@ -59,8 +59,11 @@ type Row struct {
 
 // Runner is a model on a device, ready to be measured.
 type Runner struct {
-	prog   *compile.Program
-	price  *price.Model // nil: there is no profile of the device
+	prog   compile.Runner
+	one    *compile.Program // prog, where one device has all of it
+	graph  *graph.Graph     // as one device computes it
+	share  int              // devices that share the work
+	price  *price.Model     // nil: there is no profile of the device
 	peaks  backend.Peaks
 	info   backend.Info
 	vocab  int
@@ -83,13 +86,15 @@ type Options struct {
 	Tokens  int          // the longest sequence
 	Batch   int          // the most sequences
 	Chunk   int          // the most tokens of a step
+	Layout  pass.Layout  // over several devices
 	LoRAs   pass.Adapters
 }
 
 const pageSize = 16
 
-// New compiles a model for a device and measures the device's peaks.
-func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (*Runner, error) {
+// New compiles a model for a device, or those of a layout, and measures the first one's peaks.
+func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Options) (*Runner, error) {
+	dev := devices[0]
 	measurer, ok := dev.(backend.Measurer)
 	if !ok {
 		return nil, fmt.Errorf("throughput: device %s cannot measure its own peaks; take cpu or cuda", dev.Info().Name)
@@ -99,19 +104,30 @@ func New(m *model.Model, files compile.Tensors, dev backend.Device, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: o.Weights, Inputs: o.Inputs, Kernels: compile.Kernels{Device: dev}, Adapters: o.LoRAs}); err != nil {
+	passes := pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: o.Weights, Inputs: o.Inputs, Kernels: compile.Kernels{Device: dev}, Adapters: o.LoRAs}
+	whole, err := pass.Run(g, pass.All, passes)
+	if err != nil {
 		return nil, err
 	}
 	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize, Adapters: o.LoRAs.Slots}
 	lim.SeqPages = o.Tokens/pageSize + 1
 	lim.Pages = lim.SeqPages * o.Batch
-	lim.KeepAll(g)
-	prog, err := compile.Compile(g, dev, files, lim)
+	lim.KeepAll(whole)
+	r := &Runner{graph: whole, share: len(devices)}
+	var prog compile.Runner
+	if len(devices) == 1 {
+		if r.one, err = compile.Compile(whole, dev, files, lim); err == nil {
+			prog = r.one
+		}
+	} else {
+		passes.Layout = o.Layout
+		prog, err = compile.CompileGroup(g, passes, devices, files, lim)
+	}
 	if err != nil {
 		return nil, err
 	}
 	prog.Warm()
-	r := &Runner{prog: prog, info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rank: o.LoRAs.Rank, rnd: rand.New(rand.NewPCG(1, 2))}
+	*r = Runner{prog: prog, one: r.one, graph: whole, share: len(devices), info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rank: o.LoRAs.Rank, rnd: rand.New(rand.NewPCG(1, 2))}
 	if !prog.CanSample() {
 		r.logits = make([]float32, o.Batch*r.vocab)
 	}
@@ -215,8 +231,11 @@ func (r *Runner) steps(t Test) []*graph.Step {
 // floor is the least time of a step.
 func (r *Runner) floor(s *graph.Step) time.Duration {
 	var sum time.Duration
-	for _, n := range r.prog.Graph.Nodes {
+	for _, n := range r.graph.Nodes {
 		sum += r.peaks.Floor(n, s)
+	}
+	if r.info.Replays { // every GPU has its own arithmetic and memory; CPU devices of one process share them
+		return sum / time.Duration(r.share)
 	}
 	return sum
 }

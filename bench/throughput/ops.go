@@ -1,6 +1,7 @@
 package throughput
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,26 +22,29 @@ type Op struct {
 }
 
 // Graph is the one whose nodes are timed.
-func (r *Runner) Graph() *graph.Graph { return r.prog.Graph }
+func (r *Runner) Graph() *graph.Graph { return r.graph }
 
 // Price prices the bench's program by a device's profile.
 func (r *Runner) Price(p *price.Profile) (*price.Model, error) {
-	return price.New(r.prog.Graph, p)
+	return price.New(r.graph, p)
 }
 
 // Nodes is how long each node of Graph takes in a test's last step: the median over the runs.
 func (r *Runner) Nodes(t Test, runs int) ([]time.Duration, error) {
+	if r.one == nil {
+		return nil, errors.New("throughput: kernels are timed on one device; leave out the layout")
+	}
 	if err := r.fillCache(t.Depth, t.Batch); err != nil {
 		return nil, err
 	}
 	steps := r.steps(t)
 	last := steps[len(steps)-1]
-	nodes := r.prog.Graph.Nodes
+	nodes := r.graph.Nodes
 	took := make([][]time.Duration, len(nodes))
 	times := make([]time.Duration, len(nodes))
 	for i := range runs + 1 {
 		r.fillBatch(last)
-		if err := r.prog.RunTimed(&r.batch, times); err != nil {
+		if err := r.one.RunTimed(&r.batch, times); err != nil {
 			return nil, err
 		}
 		for n := range nodes {
@@ -68,10 +72,10 @@ func (r *Runner) Ops(t Test, runs int) ([]Op, error) {
 	byKind := map[string]*Op{}
 	var order []*Op
 	var total time.Duration
-	for i, n := range r.prog.Graph.Nodes {
-		key := r.prog.Kernel(i) + shape(n)
+	for i, n := range r.graph.Nodes {
+		key := r.one.Kernel(i) + shape(n)
 		if byKind[key] == nil {
-			byKind[key] = &Op{Kernel: r.prog.Kernel(i), Shape: shape(n)}
+			byKind[key] = &Op{Kernel: r.one.Kernel(i), Shape: shape(n)}
 			order = append(order, byKind[key])
 		}
 		o := byKind[key]

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/bench/speculate"
 	"github.com/ridge-llm/ridge/bench/throughput"
@@ -27,6 +28,7 @@ import (
 type benchFlags struct {
 	model, shape, number string
 	device               device.Options
+	layout               ridge.Layout
 	kvType, quantization string
 	chunk                int // tokens of a step at most; 0: the backend's own
 	threads              []int
@@ -101,6 +103,8 @@ else drafting takes none.`,
 	fl.StringVar(&f.device.Backend, "backend", "", "where to compute: cpu or cuda (cuda:1 is the second GPU); default cpu")
 	fl.StringVar(&f.kvType, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU)")
 	addQuantization(fl, &f.quantization)
+	addLayout(fl, &f.layout)
+	fl.StringVar(&f.device.Transport, "rank-transport", "", "what the GPUs of a layout exchange activations through: nccl, or peer, Ridge's own kernels; default: either as it is faster")
 	addInts(fl, &f.threads, "threads", "t", []int{0}, "CPU threads; 0: as many as this process may use")
 	addInts(fl, &f.prompts, "prompt", "p", []int{512}, "lengths of prompts to read; 0: none")
 	addInts(fl, &f.decodes, "decode", "n", []int{128}, "numbers of tokens to decode; 0: none")
@@ -163,6 +167,10 @@ func (f *benchFlags) check() error {
 		return fmt.Errorf("--runs is %d; 1 or more is possible", f.runs)
 	case f.chunk < 0:
 		return fmt.Errorf("--chunk is %d; 0 or more is possible", f.chunk)
+	case f.layout.Devices() > 1 && f.ops:
+		return errors.New("--ops times kernels on one device; leave out --tp and --pp")
+	case f.layout.Devices() > 1 && f.accept != -1:
+		return errors.New("--speculate measures one device; leave out --tp and --pp")
 	case len(f.prompts)+len(f.decodes) == 0:
 		return errors.New("--prompt 0 and --decode 0 leave nothing to measure")
 	}
@@ -236,18 +244,19 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 // measureWith adds the rows of tests with so many adapters. Without adapters the program has no nodes for them: each number has a program
 // of its own, on a device of its own, since weights stay on a device as long as it is open.
 func (f *benchFlags) measureWith(b *modeldir.Dir, loras int, r *benchReport) error {
-	dev, err := device.Open(f.device)
+	devices, err := openDevices(f.device, f.layout)
 	if err != nil {
 		return err
 	}
-	defer dev.Close()
-	m, err := f.bench(b, dev, loras)
+	defer closeDevices(devices)
+	dev := devices[0]
+	m, err := f.bench(b, devices, loras)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
 	// A machine that was calibrated is told what to expect; others are not kept waiting for it.
-	if p, err := calibrate.Cached(dev); p != nil && err == nil {
+	if p, err := calibrate.Cached(dev); p != nil && err == nil && len(devices) == 1 {
 		if err := m.Expect(p); err != nil {
 			return err
 		}
@@ -273,12 +282,12 @@ func (f *benchFlags) measureWith(b *modeldir.Dir, loras int, r *benchReport) err
 }
 
 // bench compiles the model for the largest test.
-func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device, loras int) (*throughput.Runner, error) {
+func (f *benchFlags) bench(b *modeldir.Dir, devices []backend.Device, loras int) (*throughput.Runner, error) {
 	cache, err := device.CacheType(f.device.Backend, f.kvType)
 	if err != nil {
 		return nil, err
 	}
-	weights, err := pass.OnLoadFormat(f.quantization, dev.Info().Act)
+	weights, err := pass.OnLoadFormat(f.quantization, devices[0].Info().Act)
 	if err != nil {
 		return nil, fmt.Errorf("--quantization: %w", err)
 	}
@@ -293,7 +302,8 @@ func (f *benchFlags) bench(b *modeldir.Dir, dev backend.Device, loras int) (*thr
 	if trained := b.Model.Config.Context; o.Tokens > trained {
 		return nil, fmt.Errorf("the tests need sequences of %d tokens, and model %s was made for %d", o.Tokens, b.Name, trained)
 	}
-	return throughput.New(b.Model, b, dev, o)
+	o.Layout = pass.Layout{Tensor: max(f.layout.Tensor, 1), Pipeline: max(f.layout.Pipeline, 1), Data: 1, Expert: f.layout.Expert}
+	return throughput.New(b.Model, b, devices, o)
 }
 
 // pathArgs is a path as arguments for openModel, to which none means the built-in model.

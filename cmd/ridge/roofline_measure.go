@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/bench/throughput"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/pass"
@@ -41,7 +42,7 @@ func (r *rooflineReport) measure(arg string, s *rooflineSetting, o device.Option
 	if err != nil {
 		return err
 	}
-	m, err := throughput.New(b.Model, b, dev, throughput.Options{Cache: s.shape.kvType, Weights: weights, Inputs: pass.OnLoadInputs(s.shape.quantization), Tokens: s.context + s.prompt, Batch: s.batch, Chunk: max(s.prompt, s.batch)})
+	m, err := throughput.New(b.Model, b, []backend.Device{dev}, throughput.Options{Cache: s.shape.kvType, Weights: weights, Inputs: pass.OnLoadInputs(s.shape.quantization), Tokens: s.context + s.prompt, Batch: s.batch, Chunk: max(s.prompt, s.batch)})
 	if err != nil {
 		return err
 	}
