@@ -69,8 +69,8 @@ func (l Layout) check(o Options) error {
 	switch {
 	case all.Devices() == 1:
 		return nil
-	case device.OnGPU(o.Backend):
-		return fmt.Errorf("ridge: the layout %s on Backend %s, where devices cannot exchange activations; take the CPU, or a model and format that one GPU has room for", all, o.Backend)
+	case all.Sequence > 1 && device.OnGPU(o.Backend):
+		return fmt.Errorf("ridge: the layout %s on Backend %s: GPUs do not exchange what divided rows need; take --tp or --pp, or the CPU", all, o.Backend)
 	case len(o.EarlyExit.Layers) > 0:
 		return fmt.Errorf("ridge: EarlyExit (--early-exit) and the layout %s: parts of the model that tokens leave are of one device; leave one out", all)
 	}
@@ -122,18 +122,21 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 			return nil, err
 		}
 	}
+	here := placesOf(o, graphs)
 	var w *world.World
 	if o.Ranks.Rendezvous != "" {
 		if w, err = m.meet(o, passes); err != nil {
 			return nil, err
 		}
-		graphs = onHost(graphs, passes.Layout, w)
+		here = placesOf(o, onHost(graphs, passes.Layout, w))
+	} else if err := m.openOthers(o, passes.Layout); err != nil {
+		return nil, err
 	}
 	m.reserved, err = m.runtime.place(m.device.Info().Name, func(reserved int64) (int64, error) {
 		lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder || m.FillsIn())
 		m.blockLimits(&lim)
 		lim.Divide(passes.Layout.PageRanks())
-		if err := o.setPages(&lim, m.device, graphs, whole, reserved); err != nil {
+		if err := m.setPages(o, &lim, here, whole, reserved); err != nil {
 			if w != nil {
 				w.Fail(err) // the other ranks wait
 				err = errors.Join(err, w.Close())
@@ -150,9 +153,59 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 			return 0, err
 		}
 		m.memory = prog.Memory()
-		return m.memory.Weights + m.memory.Caches + m.memory.Arena, nil
+		return (m.memory.Weights + m.memory.Caches + m.memory.Arena) / int64(len(here)), nil
 	})
 	return prog, err
+}
+
+// placesOf is the graphs of this host by the memory that they are in: one of the CPU's, or each GPU's.
+func placesOf(o Options, graphs []*graph.Graph) (places [][]*graph.Graph) {
+	if !device.OnGPU(o.Backend) {
+		return [][]*graph.Graph{graphs}
+	}
+	at := map[string]int{}
+	for i, g := range graphs {
+		name := device.Name(o.Backend, i)
+		if _, ok := at[name]; !ok {
+			at[name] = len(places)
+			places = append(places, nil)
+		}
+		places[at[name]] = append(places[at[name]], g)
+	}
+	return places
+}
+
+// setPages sizes caches so that they fit in each memory. Only that of the first is asked for how much is free: GPUs of a layout are taken to be alike.
+func (m *Model) setPages(o Options, lim *backend.Limits, places [][]*graph.Graph, whole *graph.Graph, reserved int64) error {
+	var least *backend.Limits
+	for _, graphs := range places {
+		each := *lim
+		if err := o.setPages(&each, m.device, graphs, whole, reserved); err != nil {
+			return err
+		}
+		if least == nil || each.Pages < least.Pages {
+			least = &each
+		}
+	}
+	*lim = *least
+	return nil
+}
+
+// openOthers opens the devices of a layout beside the first.
+func (m *Model) openOthers(o Options, l pass.Layout) error {
+	if !l.Splits() {
+		return nil
+	}
+	for len(m.others) < l.Devices()-1 {
+		how := o.device()
+		how.Number = len(m.others) + 1
+		d, err := m.runtime.devices.Open(how)
+		if err != nil {
+			return err
+		}
+		m.others = append(m.others, d)
+	}
+	return nil
 }
 
 // onHost is which of a layout's graphs are in the memory of rank 0's host.
@@ -173,16 +226,7 @@ func (m *Model) compileFor(prog *loaded, o Options, g *graph.Graph, passes pass.
 		}
 		return err
 	}
-	devices := []backend.Device{m.device}
-	for len(devices) < passes.Layout.Devices() {
-		d, err := m.runtime.devices.Open(o.device())
-		if err != nil {
-			return err
-		}
-		m.others = append(m.others, d)
-		devices = append(devices, d)
-	}
-	group, err := compile.CompileGroup(g, passes, devices, m.dir, lim)
+	group, err := compile.CompileGroup(g, passes, append([]backend.Device{m.device}, m.others...), m.dir, lim)
 	if err == nil {
 		prog.Runner, prog.prefault = group, group.PrefaultAhead
 	}

@@ -132,7 +132,6 @@ func TestLayoutRefused(t *testing.T) {
 		"has 128 devices; 64 at most":                  {Layout: ridge.Layout{Tensor: 16, Pipeline: 8}},
 		"Speculation by layerskip and the layout tp2":  {Layout: two, Speculation: ridge.Speculation{Method: "layerskip", ExitLayer: 1}},
 		"EarlyExit (--early-exit) and the layout tp2":  {Layout: two, EarlyExit: ridge.EarlyExit{Layers: []int{1}, Threshold: 0.5}},
-		"where devices cannot exchange activations":    {Layout: two, Backend: "cuda"},
 		"cannot be divided equally among 64 devices":   {Layout: ridge.Layout{Tensor: 64}},
 		"64 pipeline stages for the":                   {Layout: ridge.Layout{Pipeline: 64}},
 		"the layout tp2 pp1 dp1 ep2 divides experts, ": {Layout: ridge.Layout{Tensor: 2, Expert: 2}},

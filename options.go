@@ -151,7 +151,7 @@ func (o Options) check() error {
 	if err := o.Layout.check(o); err != nil {
 		return err
 	}
-	if err := o.Ranks.check(o.Layout); err != nil {
+	if err := o.Ranks.check(o.Layout, o.Backend); err != nil {
 		return err
 	}
 	return o.KV.check()
@@ -167,7 +167,7 @@ func (o Options) adapters() pass.Adapters {
 
 // device is which device is asked for.
 func (o Options) device() device.Options {
-	return device.Options{Backend: o.Backend, Threads: o.Threads, Deterministic: o.Deterministic, Note: o.Note}
+	return device.Options{Backend: o.Backend, Number: o.Ranks.Local, Transport: o.Ranks.ofGPUs(), Threads: o.Threads, Deterministic: o.Deterministic, Note: o.Note}
 }
 
 // itl is what prompts have to leave to the answers beside them: a time between two tokens, or how many times a step may take what its answers take alone; 0: none.

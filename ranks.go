@@ -9,9 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ridge-llm/ridge/backend/cuda"
 	"github.com/ridge-llm/ridge/comm/world"
 	"github.com/ridge-llm/ridge/compile/ranks"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/pass"
 )
 
@@ -22,18 +24,40 @@ type Ranks struct {
 	Number     int          // of this process, from 0
 	Listener   net.Listener // of rank 0 at Rendezvous, which is closed when all have come; nil: one is made
 	Secret     string       // that all ranks know, of 16 bytes at least; it is not sent
-	Transport  string       // what devices exchange activations through: shm, tcp or "", shared memory where ranks have it
+	Local      int          // which of this host's ranks this process is, from 0: it takes that GPU of Backend's
+	// Transport is what devices exchange activations through. On CPUs: shm, tcp or "", shared memory where ranks have it. On GPUs, of one process too: nccl, peer, Ridge's
+	// kernels on memory that GPUs reach, or "", either as it is faster.
+	Transport string
 	// Meet is how long ranks wait for each other; 0: a minute. Noticed is after what time without a word a rank is gone; 0: 2 s.
 	Meet, Noticed time.Duration
 	// Ended is told when a rank that has been started for this one ends before all have met: nobody waits for it then. It may be nil.
 	Ended <-chan error
 }
 
+// ofGPUs is the Transport, if it is one of GPUs.
+func (r Ranks) ofGPUs() string {
+	if r.Transport == cuda.OwnKernels || r.Transport == cuda.OnlyNCCL {
+		return r.Transport
+	}
+	return ""
+}
+
+// ofHosts is the Transport of what the host moves.
+func (r Ranks) ofHosts() string {
+	if r.ofGPUs() != "" {
+		return ""
+	}
+	return r.Transport
+}
+
 // check refuses ranks that cannot meet.
-func (r Ranks) check(l Layout) error {
+func (r Ranks) check(l Layout, backend string) error {
+	if t := r.ofGPUs(); t != "" && !device.OnGPU(backend) {
+		return fmt.Errorf("ridge: Ranks.Transport (--rank-transport) %s is for GPUs; CPUs exchange numbers through shm or tcp", t)
+	}
 	if r.Rendezvous == "" {
-		if r.Number != 0 || r.Secret != "" || r.Listener != nil {
-			return errors.New("ridge: Ranks has a Number, a Secret or a Listener and no Rendezvous (--rendezvous), the host:port of rank 0")
+		if r.Number != 0 || r.Local != 0 || r.Secret != "" || r.Listener != nil {
+			return errors.New("ridge: Ranks has a Number, a Local, a Secret or a Listener and no Rendezvous (--rendezvous), the host:port of rank 0")
 		}
 		return nil
 	}
@@ -66,7 +90,7 @@ func (m *Model) meet(o Options, passes pass.Options) (*world.World, error) {
 	}
 	r := o.Ranks
 	w, err := world.Meet(ctx, world.Options{Rank: r.Number, Size: o.Layout.Devices(), Address: r.Rendezvous, Listener: r.Listener, Secret: []byte(r.Secret), Facts: facts,
-		Groups: ranks.Groups(passes.Layout), Transport: r.Transport, Meet: r.Meet, Noticed: r.Noticed, Note: o.Note})
+		Groups: ranks.Groups(passes.Layout), Transport: r.ofHosts(), Meet: r.Meet, Noticed: r.Noticed, Note: o.Note})
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = fmt.Errorf("%w (%w)", cause, err)
 	}

@@ -121,6 +121,7 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 		}
 	} else {
 		passes.Layout = o.Layout
+		lim.Divide(o.Layout.PageRanks())
 		prog, err = compile.CompileGroup(g, passes, devices, files, lim)
 	}
 	if err != nil {

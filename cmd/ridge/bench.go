@@ -168,9 +168,9 @@ func (f *benchFlags) check() error {
 	case f.chunk < 0:
 		return fmt.Errorf("--chunk is %d; 0 or more is possible", f.chunk)
 	case f.layout.Devices() > 1 && f.ops:
-		return errors.New("--ops times kernels on one device; leave out --tp and --pp")
+		return errors.New("--ops times kernels on one device; leave out --tp, --pp and --sp")
 	case f.layout.Devices() > 1 && f.accept != -1:
-		return errors.New("--speculate measures one device; leave out --tp and --pp")
+		return errors.New("--speculate measures one device; leave out --tp, --pp and --sp")
 	case len(f.prompts)+len(f.decodes) == 0:
 		return errors.New("--prompt 0 and --decode 0 leave nothing to measure")
 	}
@@ -302,7 +302,7 @@ func (f *benchFlags) bench(b *modeldir.Dir, devices []backend.Device, loras int)
 	if trained := b.Model.Config.Context; o.Tokens > trained {
 		return nil, fmt.Errorf("the tests need sequences of %d tokens, and model %s was made for %d", o.Tokens, b.Name, trained)
 	}
-	o.Layout = pass.Layout{Tensor: max(f.layout.Tensor, 1), Pipeline: max(f.layout.Pipeline, 1), Data: 1, Expert: f.layout.Expert}
+	o.Layout = pass.Layout{Tensor: f.layout.Tensor, Pipeline: f.layout.Pipeline, Data: 1, Expert: f.layout.Expert, Sequence: f.layout.Sequence, Method: f.layout.SequenceMethod}
 	return throughput.New(b.Model, b, devices, o)
 }
 

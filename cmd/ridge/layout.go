@@ -31,7 +31,7 @@ func openDevices(o device.Options, l ridge.Layout) ([]backend.Device, error) {
 		o.Threads = max(cmp.Or(o.Threads, runtime.GOMAXPROCS(0))/n, 1)
 	}
 	var all []backend.Device
-	for range l.Devices() {
+	for o.Number = range l.Devices() {
 		d, err := device.Open(o)
 		if err != nil {
 			closeDevices(all)

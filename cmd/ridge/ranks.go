@@ -48,17 +48,17 @@ func (f *rankFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.rendezvous, "rendezvous", "", "HOST:PORT of rank 0, at which the ranks of --tp × --pp × --sp processes meet, started by mpirun, LeaderWorkerSet (default: its leader, port "+leaderPort+") or by hand with --rank")
 	fl.IntVar(&f.number, "rank", -1, "number of this process among those that meet at --rendezvous, from 0; default: what mpirun, Slurm or LeaderWorkerSet say")
 	fl.StringVar(&f.secret, "rank-secret-file", "", "file with what ranks prove to each other that they know, 16 bytes or more; default: the variable "+secretVariable)
-	fl.StringVar(&f.transport, "rank-transport", "", "what ranks exchange activations through: shm (shared memory of one host) or tcp; default: shm where it is shared, and else tcp")
+	fl.StringVar(&f.transport, "rank-transport", "", "what devices exchange activations through: shm (shared memory of one host) or tcp, and on GPUs, of one process too, nccl or peer (Ridge's own kernels); default: shm where it is shared, and else tcp; on GPUs either as it is faster")
 	fl.DurationVar(&f.noticed, "rank-timeout", 0, "time without a word after which a rank is gone, and with it all others; 0: 2s")
 	fl.DurationVar(&f.meet, "rank-wait", 0, "longest time that ranks wait for each other at the start; 0: 1m")
 }
 
-// environment is what starts processes, and the variables in which it says their number and how many there are.
-var environments = []struct{ name, number, size string }{
-	{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-	{"MPICH", "PMI_RANK", "PMI_SIZE"},
-	{"Slurm", "SLURM_PROCID", "SLURM_NTASKS"},
-	{"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE"},
+// environment is what starts processes, and the variables in which it says their number, how many there are, and their number on their host.
+var environments = []struct{ name, number, size, local string }{
+	{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+	{"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+	{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+	{"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE", ""},
 }
 
 // prepare fills in the options' Ranks, and starts the other ranks if that is asked for.
@@ -70,7 +70,7 @@ func (f *rankFlags) prepare(ctx context.Context, o *ridge.Options) error {
 		if err != nil {
 			return fmt.Errorf("%s is %q, which is no number of a rank", rankVariable, child)
 		}
-		r.Number, r.Rendezvous, r.Secret = n, os.Getenv(rendezvousVariable), os.Getenv(secretVariable)
+		r.Number, r.Local, r.Rendezvous, r.Secret = n, n, os.Getenv(rendezvousVariable), os.Getenv(secretVariable)
 		divideThreads(o)
 		return nil
 	}
@@ -120,6 +120,9 @@ func (f *rankFlags) join(o *ridge.Options) (err error) {
 			return fmt.Errorf("%s has started %d processes (%s), and --tp %d × --pp %d × --sp %d are %d", e.name, all, e.size, max(o.Layout.Tensor, 1), max(o.Layout.Pipeline, 1), max(o.Layout.Sequence, 1), o.Layout.Devices())
 		}
 		r.Number = n
+		if here, err := strconv.Atoi(os.Getenv(e.local)); err == nil {
+			r.Local = here
+		}
 		return nil
 	}
 	return errors.New("--rendezvous is given, and which rank this is is not known: give --rank, or start the ranks by mpirun, srun or LeaderWorkerSet")

@@ -4,10 +4,12 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/backend/cuda"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
@@ -125,6 +127,74 @@ func compareLayout(t *testing.T, dir, device string, l pass.Layout) {
 	}
 	if !res.OK {
 		t.Errorf("%+v", *res)
+	}
+}
+
+// gpuPair are two devices: two GPUs, or one that two ranks share.
+func gpuPair(t *testing.T) []backend.Device {
+	t.Helper()
+	all, err := cuda.Devices()
+	if err != nil {
+		t.Skipf("no GPU to test on: %v", err)
+	}
+	var pair []backend.Device
+	for i := range 2 {
+		d, err := cuda.New(cuda.Options{Ordinal: i % len(all)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		pair = append(pair, d)
+	}
+	return pair
+}
+
+// refusedOnGPUs are models that a layout divides and GPUs do not compute then, with what is said of them.
+var refusedOnGPUs = map[string]string{
+	"nemotron": "experts have the function relu",
+	"gemma3n":  "rows that are normalised together",
+	"minimax":  "rows that are normalised together",
+}
+
+// TestLayoutsOnGPUs: two GPUs, or two ranks on one, compute what upstream does, and exchange what they need by themselves.
+func TestLayoutsOnGPUs(t *testing.T) {
+	dirs, err := filepath.Glob("testdata/*/config.json")
+	if err != nil || len(dirs) < 20 {
+		t.Fatalf("the small models are missing: %v, %v", dirs, err)
+	}
+	if more, err := filepath.Glob(filepath.Join(shared, "reference/architectures/*/config.json")); err == nil {
+		dirs = append(dirs, more...)
+	}
+	for _, file := range dirs {
+		dir := filepath.Dir(file)
+		b, err := modeldir.Open(dir)
+		if err != nil {
+			continue // an architecture that is not there yet
+		}
+		g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
+		b.Close()
+		if err != nil {
+			continue
+		}
+		for _, l := range []pass.Layout{{Tensor: 2, Pipeline: 1, Data: 1}, {Tensor: 1, Pipeline: 2, Data: 1}, {Tensor: 2, Pipeline: 1, Data: 1, Expert: 2}} {
+			if l.Check(g) != nil {
+				continue
+			}
+			t.Run(filepath.Base(dir)+"/"+l.String(), func(t *testing.T) {
+				res, err := Model(dir, dir, Options{Layout: l, Cache: graph.F32, Devices: gpuPair(t)})
+				for name, why := range refusedOnGPUs {
+					if err != nil && strings.HasPrefix(filepath.Base(dir), name) && strings.Contains(err.Error(), why) {
+						return
+					}
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !res.OK {
+					t.Errorf("%+v", *res)
+				}
+			})
+		}
 	}
 }
 

@@ -17,7 +17,9 @@ import (
 
 // Options choose a device.
 type Options struct {
-	Backend       string            // cpu, cuda, cuda:N or ref; "" is cpu
+	Backend       string            // cpu, cuda, cuda:N, cuda:N,M or ref; "" is cpu
+	Number        int               // which of several devices of one Backend, from 0: cuda is all GPUs from the first on, and cuda:2 from the third
+	Transport     string            // of what GPUs exchange: nccl, peer or "", see cuda.Options
 	Threads       int               // of the CPU; 0: as many as the process may use
 	Deterministic bool              // see cpu.Options
 	Note          func(text string) // is called with what opening waits for, where that takes long; may be nil
@@ -34,11 +36,11 @@ func Open(o Options) (backend.Device, error) {
 	if !OnGPU(o.Backend) {
 		return nil, fmt.Errorf("ridge: Backend (--backend) is %q; cpu, cuda (cuda:1 is the second GPU) and ref are possible", o.Backend)
 	}
-	ordinal, err := gpu(o.Backend)
+	ordinal, err := gpu(o.Backend, o.Number)
 	if err != nil {
 		return nil, err
 	}
-	return opened(cuda.New(cuda.Options{Ordinal: ordinal, Note: o.Note}))
+	return opened(cuda.New(cuda.Options{Ordinal: ordinal, Transport: o.Transport, Note: o.Note}))
 }
 
 func openCPU(o Options) (*cpu.Device, error) {
@@ -48,17 +50,39 @@ func openCPU(o Options) (*cpu.Device, error) {
 // OnGPU reports whether a backend is a GPU: cuda, or cuda:1.
 func OnGPU(backend string) bool { return backend == "cuda" || strings.HasPrefix(backend, "cuda:") }
 
-// gpu is which GPU, as CUDA counts them.
-func gpu(backend string) (int, error) {
-	number, given := strings.CutPrefix(backend, "cuda:")
+// Name is the backend of device number i of several of one backend: cuda:1 is the second of cuda.
+func Name(backend string, i int) string {
+	if !OnGPU(backend) {
+		return backend
+	}
+	n, err := gpu(backend, i)
+	if err != nil {
+		return backend
+	}
+	return fmt.Sprintf("cuda:%d", n)
+}
+
+// gpu is which GPU, as CUDA counts them, is device number i of a backend.
+func gpu(backend string, i int) (int, error) {
+	list, given := strings.CutPrefix(backend, "cuda:")
 	if !given {
-		return 0, nil
+		return i, nil
 	}
-	n, err := strconv.Atoi(number)
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("ridge: Backend (--backend) is %q; behind cuda: belongs the number of a GPU, from 0 (ridge devices lists them)", backend)
+	var all []int
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return 0, fmt.Errorf("ridge: Backend (--backend) is %q; behind cuda: belongs the number of a GPU, from 0, or several with commas between (ridge devices lists them)", backend)
+		}
+		all = append(all, n)
 	}
-	return n, nil
+	if len(all) == 1 {
+		return all[0] + i, nil
+	}
+	if i >= len(all) {
+		return 0, fmt.Errorf("ridge: Backend (--backend) %q names %d GPUs, and device %d of the layout has none; name as many as --tp × --pp are", backend, len(all), i+1)
+	}
+	return all[i], nil
 }
 
 // opened makes no backend.Device of a device that could not be opened: a nil pointer in it would not be nil.
