@@ -27,6 +27,7 @@ var policy = []struct {
 }{
 	{"quant/...", []string{"quant/..."}, "number formats stand on nothing"},
 	{"tokenizer/...", []string{"tokenizer/..."}, "text to ids stands on nothing"},
+	{"chat/gotemplate", nil, "Go's templates into Jinja"},
 	{"chat/reply", []string{"chat", "engine/grammar", "engine/grammar/language"}, "what a model may write, in its own style"},
 	{"chat/...", []string{"chat/..."}, "templates stand on nothing"},
 	{"weights/recipe", []string{"quant"}, "how weights are made of tensors, as data that graphs hold"},
@@ -87,6 +88,7 @@ var policy = []struct {
 	{"internal/disk", nil, "what a file system has room for"},
 	{"internal/hub", []string{"internal/disk"}, "files from the hub; it does not know what is in them"},
 	{"internal/shelf", nil, "names of models; it fetches nothing"},
+	{"internal/created", nil, "models made of others; it loads none"},
 	{"internal/trace", nil, "when requests come and how long they are"},
 	{"internal/loadgen/chart", []string{"internal/loadgen"}, "draws; the library does without"},
 	{"internal/loadgen", []string{"internal/trace"}, "any server, over HTTP alone"},
