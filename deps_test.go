@@ -107,7 +107,7 @@ var policy = []struct {
 	{"server/stored", []string{"server/access", "server/api", "server/store"}, "the store on the side of HTTP"},
 	{"server/openai", []string{"", "chat/...", "server/api", "server/serving", "server/store", "server/stored"}, "kept responses are its own"},
 	{"server/anthropic", []string{"", "server/api", "server/serving", "server/openai"}, "an adapter of OpenAI's chat requests"},
-	{"server/ollama", []string{"", "chat", "server/api", "server/serving", "server/openai"}, "an adapter of OpenAI's chat requests"},
+	{"server/ollama", []string{"", "chat", "chat/gotemplate", "server/api", "server/serving", "server/openai"}, "an adapter of OpenAI's chat requests"},
 	{"server/vllm", []string{"", "tokenizer", "server/api", "server/serving", "server/openai"}, "what vLLM adds to OpenAI's API"},
 	{"server/llamacpp", []string{"", "server/api", "server/serving", "server/openai"}, "what llama.cpp's server has of its own"},
 	{"server/batch", []string{"server/access", "server/api", "server/serving", "server/store", "server/stored"}, "lines are answered by a handler, of whatever API"},

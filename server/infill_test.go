@@ -84,6 +84,9 @@ func TestInfill(t *testing.T) {
 	if got := ask("/v1/completions", `"prompt": "Once upon a time", "suffix": " the end."`); got != plain {
 		t.Errorf("suffix: %q, want %q", got, plain)
 	}
+	if status, text := post(t, h, "/api/generate", `{"prompt": "Once upon a time", "suffix": " the end.", "stream": false, "options": {"temperature": 0, "num_predict": 12}}`); status != 200 || !strings.Contains(text, `"response":`+string(quote(plain))) {
+		t.Errorf("/api/generate with suffix: %d %s, want %q", status, text, plain)
+	}
 	if got := ask("/infill", `"input_prefix": "Once upon", "prompt": " a time", "input_suffix": " the end."`); got != plain {
 		t.Errorf("/infill: %q, want %q", got, plain)
 	}
@@ -124,7 +127,7 @@ func bos(t *testing.T, m *ridge.Model) []int32 {
 // TestInfillRefused: a model without tokens for it refuses by the field's name.
 func TestInfillRefused(t *testing.T) {
 	h, _ := start(t, ridge.Options{Context: 256}, server.Options{})
-	for path, body := range map[string]string{"/v1/completions": `{"prompt": "a", "suffix": "b"}`, "/infill": `{"input_prefix": "a", "input_suffix": "b"}`} {
+	for path, body := range map[string]string{"/v1/completions": `{"prompt": "a", "suffix": "b"}`, "/infill": `{"input_prefix": "a", "input_suffix": "b"}`, "/api/generate": `{"prompt": "a", "suffix": "b"}`} {
 		if status, text := post(t, h, path, body); status != 400 || !strings.Contains(text, "suffix is not supported by this model: its vocabulary has no tokens for filling in the middle") {
 			t.Errorf("%s: %d %s", path, status, text)
 		}

@@ -72,6 +72,10 @@ func NewModels(o ModelsOptions) (*Models, error) {
 			one := one
 			one.Name = f.Name
 			x := newServer(m, one, o.Store)
+			x.Preset = f.Preset
+			if f.Adapter != "" {
+				x.SetAppliedAdapters(map[string]float32{AdapterName(f): 1})
+			}
 			x.Called = func(name string) bool { return s.calls(f.Name, name) }
 			return x
 		}}

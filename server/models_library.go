@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/ridge-llm/ridge/server/access"
@@ -20,6 +22,11 @@ type Library interface {
 	Delete(m ModelFile, name string) error
 	// Copy gives a model another name.
 	Copy(m ModelFile, as string) error
+	// Create makes a model of another, or, where that is nil, of files that PutBlob has taken.
+	Create(name string, of *ModelFile, c ollama.Creation) error
+	// HasBlob and PutBlob are as ollama.Library's.
+	HasBlob(digest string) (bool, error)
+	PutBlob(digest string, size int64, content io.Reader) error
 }
 
 // library is a server's Library for requests.
@@ -90,6 +97,47 @@ func (s library) Copy(name, as string) error {
 	return err
 }
 
+// Create implements ollama.Library.
+func (s library) Create(name string, c ollama.Creation) error {
+	name = plainName(name)
+	var of *ModelFile
+	if c.From != "" {
+		f, err := s.find(c.From)
+		if err != nil {
+			return err
+		}
+		if f.Preset != nil && f.Adapter != "" && len(c.Adapters) > 0 {
+			return api.Invalid("adapters", "%s has an adapter already, and another cannot be put on top", f.Name)
+		}
+		of = &f
+	}
+	if other, err := s.find(name); err == nil && other.Preset == nil {
+		return api.Invalid("model", "there is a model %q already, which was not created; give another name", name)
+	}
+	if err := s.o.Library.Create(name, of, c); err != nil {
+		return notChanged(err)
+	}
+	_, err := s.list()
+	return err
+}
+
+// HasBlob implements ollama.Library.
+func (s library) HasBlob(digest string) (bool, error) {
+	has, err := s.o.Library.HasBlob(digest)
+	if err != nil {
+		return false, notChanged(err)
+	}
+	return has, nil
+}
+
+// PutBlob implements ollama.Library.
+func (s library) PutBlob(digest string, size int64, content io.Reader) error {
+	if err := s.o.Library.PutBlob(digest, size, content); err != nil {
+		return notChanged(err)
+	}
+	return nil
+}
+
 // notChanged is why a model was not deleted or named, for a client.
 func notChanged(err error) error {
 	if file := (*fs.PathError)(nil); errors.As(err, &file) {
@@ -98,9 +146,12 @@ func notChanged(err error) error {
 	return api.Invalid("model", "%s", sentence(err))
 }
 
+// created is what the packages begin their errors with.
+var created = regexp.MustCompile(`\b(hub|shelf|created): `)
+
 // sentence is an error without the name of the package.
 func sentence(err error) string {
-	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "hub: "), "shelf: ")
+	return created.ReplaceAllString(err.Error(), "")
 }
 
 // plainName is a model's name without what Ollama's clients put before and behind it.

@@ -15,7 +15,7 @@ import (
 func TestNotManaged(t *testing.T) {
 	one, _ := start(t, ridge.Options{}, server.Options{})
 	for name, h := range map[string]*httptest.Server{"one": one, "many": startMany(t, []string{"a"}, 0, server.ModelsOptions{}).Server} {
-		for _, c := range [][2]string{{"POST", "/api/pull"}, {"POST", "/api/copy"}, {"POST", "/api/create"}, {"DELETE", "/api/delete"}} {
+		for _, c := range [][2]string{{"POST", "/api/pull"}, {"POST", "/api/copy"}, {"POST", "/api/create"}, {"POST", "/api/blobs/sha256:12"}, {"DELETE", "/api/delete"}} {
 			r, err := http.NewRequestWithContext(t.Context(), c[0], h.URL+c[1], strings.NewReader(`{"model": "a", "source": "a", "destination": "b"}`))
 			if err != nil {
 				t.Fatal(err)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,9 @@ func (s *Models) listModels(http.ResponseWriter, *http.Request) (any, error) {
 				continue
 			}
 			for _, a := range x.Adapters() {
+				if f.Adapter != "" { // a part of the model
+					continue
+				}
 				list = append(list, map[string]any{"id": a.Name, "object": "model", "created": x.Created.Unix(), "owned_by": "ridge", "root": a.Path, "parent": f.Name})
 			}
 		}
@@ -56,7 +60,7 @@ func (s *Models) oneModel(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return entryOf(f, s.residents.loaded()), nil
 }
 
-// tags is GET /api/tags: all models. What the files of one say is known once it was loaded or shown.
+// tags is GET /api/tags: all models, under the names that users gave them too. What the files of one say is known once it was loaded or shown.
 func (s *Models) tags(http.ResponseWriter, *http.Request) (any, error) {
 	files, err := s.list()
 	if err != nil {
@@ -64,7 +68,7 @@ func (s *Models) tags(http.ResponseWriter, *http.Request) (any, error) {
 	}
 	list := []any{}
 	for _, f := range files {
-		entry := map[string]any{"name": f.Name, "model": f.Name, "size": f.Bytes, "modified_at": f.Modified}
+		entry := map[string]any{"size": f.Bytes, "modified_at": f.Modified}
 		if a, ok := s.known(f); ok {
 			entry["digest"], entry["details"], entry["capabilities"] = a.Digest, ollama.Details(a), ollama.Capabilities(a)
 		} else {
@@ -74,7 +78,11 @@ func (s *Models) tags(http.ResponseWriter, *http.Request) (any, error) {
 			}
 			entry["details"] = ollama.Details(ridge.About{Format: format})
 		}
-		list = append(list, entry)
+		for _, name := range append([]string{f.Name}, f.Named...) { // a copy is a model of its own to Ollama's clients
+			named := maps.Clone(entry)
+			named["name"], named["model"] = name, name
+			list = append(list, named)
+		}
 	}
 	return map[string]any{"models": list}, nil
 }
@@ -125,7 +133,11 @@ func (s *Models) show(w http.ResponseWriter, r *http.Request, f ModelFile) {
 				context = x.Context()
 			}
 		}
-		return ollama.Shown(f.Name, a, context, f.Modified), nil
+		shown := ollama.Shown(f.Name, a, context, f.Modified)
+		if f.Preset != nil {
+			ollama.ShowPreset(shown, f.Preset, f.Of, f.License)
+		}
+		return shown, nil
 	})(w, r)
 }
 

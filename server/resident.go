@@ -11,6 +11,13 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/server/serving"
+)
+
+// Preset is what a model that was created of another has of its own, and PresetMessage a message that its conversations begin with.
+type (
+	Preset        = serving.Preset
+	PresetMessage = serving.PresetMessage
 )
 
 // ModelFile is a model that a server of several may load.
@@ -20,8 +27,16 @@ type ModelFile struct {
 	Path     string   // for ridge.Load
 	Bytes    int64    // of its files
 	Modified time.Time
-	Pinned   bool // it is loaded at the start and stays
+	Pinned   bool     // it is loaded at the start and stays
+	Named    []string // of Aliases, those that users gave
+	Preset   *Preset  // what it was created with; nil: it was not created
+	Of       string   // the model that it was created of, or its own files
+	Adapter  string   // an adapter that acts on all that it computes; "": there is none
+	License  []string
 }
+
+// AdapterName is how the adapter of a model is called in it.
+func AdapterName(f ModelFile) string { return f.Name + "+adapter" }
 
 // resident is a model with its place in memory, if it has one.
 type resident struct {
@@ -77,7 +92,7 @@ func (s *residents) use(ctx context.Context, f ModelFile, keep *time.Duration) (
 		s.mu.Unlock()
 		return nil, nil, ridge.ErrDraining
 	}
-	if x.server != nil && !x.leaving && (x.server.Err() != nil || x.uses == 0 && x.server.Replaced()) {
+	if x.server != nil && !x.leaving && (x.server.Err() != nil || x.uses == 0 && (x.server.Replaced() || x.file.Preset != nil && !x.file.Modified.Equal(f.Modified))) {
 		x.leaving = true // it is loaded again, from the files that there are now
 	}
 	release = sync.OnceFunc(func() { s.release(x, keep) })

@@ -3,6 +3,7 @@ package gotemplate
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template/parse"
 )
@@ -139,7 +140,14 @@ func (w *writer) value(n parse.Node) string {
 	case *parse.StringNode:
 		return quoted(n.Text)
 	case *parse.NumberNode:
-		return n.Text
+		switch {
+		case n.IsInt:
+			return strconv.FormatInt(n.Int64, 10)
+		case n.IsFloat:
+			return strconv.FormatFloat(n.Float64, 'f', -1, 64)
+		}
+		w.fail(n, "it is no number of Jinja's")
+		return "0"
 	case *parse.BoolNode:
 		return fmt.Sprint(n.True)
 	case *parse.NilNode:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"text/template/parse"
+	"unicode/utf8"
 )
 
 // functions are those that a template may call, for the parser.
@@ -19,6 +20,9 @@ var functions = map[string]any{
 func Jinja(source string) (string, error) {
 	if strings.TrimSpace(source) == "" {
 		return source, nil
+	}
+	if !utf8.ValidString(source) {
+		return "", errors.New("it is not valid UTF-8")
 	}
 	trees, err := parse.Parse("template", source, "{{", "}}", functions)
 	if strings.Contains(source, "{%") && (err != nil || !strings.Contains(source, "{{")) {

@@ -25,7 +25,6 @@ type (
 		}
 	}
 	arguments map[string]any
-	tools     []json.RawMessage
 	tool      json.RawMessage
 )
 

@@ -78,7 +78,13 @@ func (l *library) Delete(m server.ModelFile, name string) error {
 	if aliases.Names[name] != "" && name != m.Name {
 		return aliases.Set(name, "")
 	}
-	var others []string
+	others, err := madeOf(m)
+	if err != nil {
+		return err
+	}
+	if len(others) > 0 {
+		return fmt.Errorf("%s was created of %s, and would be gone too; delete that first", strings.Join(others, ", "), m.Name)
+	}
 	for _, alias := range slices.Sorted(maps.Keys(aliases.Names)) {
 		if model := aliases.Names[alias]; model == m.Name || model == m.Path || slices.Contains(m.Aliases, model) {
 			others = append(others, alias)
@@ -89,6 +95,12 @@ func (l *library) Delete(m server.ModelFile, name string) error {
 		return fmt.Errorf("%s is also called %s, and would be gone by that name too; delete that first", m.Name, strings.Join(others, ", "))
 	case m.Pinned:
 		return fmt.Errorf("%s is pinned (--pin), and stays as long as the server runs", m.Name)
+	case m.Preset != nil:
+		store, err := openCreated()
+		if err != nil {
+			return err
+		}
+		return store.Remove(m.Name)
 	case slices.ContainsFunc(l.named, func(x server.ModelFile) bool { return x.Path == m.Path }):
 		return fmt.Errorf("%s was named when the server was started, and stays as long as it runs", m.Name)
 	}
@@ -126,6 +138,8 @@ func (l *library) Copy(m server.ModelFile, as string) error {
 		return err
 	case aliases.File == "":
 		return errors.New("there is no folder for settings, where names of models are kept; set HOME or XDG_CONFIG_HOME of the server")
+	case m.Preset != nil:
+		return fmt.Errorf("%s was created; create another of it under the name %q", m.Name, as)
 	case aliases.Names[as] == "" && onHub(as, "").ref != nil:
 		return fmt.Errorf("%q means a model of the hub; give another name", as)
 	}

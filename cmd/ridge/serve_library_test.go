@@ -34,7 +34,7 @@ func startManaged(t *testing.T, keys ...access.Key) *managed {
 	for _, name := range []string{"HF_HUB_CACHE", "HF_TOKEN", "HF_HUB_OFFLINE"} {
 		t.Setenv(name, "")
 	}
-	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "AppData"} {
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "AppData"} {
 		t.Setenv(name, t.TempDir())
 	}
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func startManaged(t *testing.T, keys ...access.Key) *managed {
 	m, err := server.NewModels(server.ModelsOptions{Options: server.Options{Keys: keys}, Library: &library{}, Default: "mine",
 		List: func() ([]server.ModelFile, error) { return flags.list(nil) },
 		Load: func(x server.ModelFile) (*ridge.Model, error) {
-			return runtime.Load(x.Path, ridge.Options{Context: 128, Parallel: 2})
+			return loadCreated(runtime, x, ridge.Options{Context: 128, Parallel: 2})
 		}})
 	if err != nil {
 		t.Fatal(err)
@@ -207,15 +207,9 @@ func TestManageCopyDelete(t *testing.T) {
 	}
 	s.says(s.call("", http.MethodPost, "/api/copy", `{"source": "nothing", "destination": "x"}`, 404), "there is no model")
 	s.says(s.call("", http.MethodDelete, "/api/delete", `{"model": "tiny/model"}`, 400), "is also called fast")
-	s.says(s.call("", http.MethodPost, "/api/create", `{"model": "made", "from": "fast", "system": "", "parameters": {}}`, 200), `{"status":"success"}`)
-	s.says(s.call("", http.MethodPost, "/v1/chat/completions", chatOf+`"made"}`, 200), ofThePull)
-	for field, value := range map[string]string{"system": `"Be brief."`, "parameters": `{"temperature": 0}`, "template": `"x"`, "messages": `[{}]`, "adapters": `{"a": "b"}`, "files": `{"a": "b"}`, "quantize": `"q4_0"`} {
-		s.says(s.call("", http.MethodPost, "/api/create", `{"model": "other", "from": "fast", "`+field+`": `+value+`}`, 400), field+" of /api/create is not done")
-	}
-	s.says(s.call("", http.MethodPost, "/api/create", `{"model": "other"}`, 400), "model and from are wanted")
-	s.call("", http.MethodDelete, "/api/delete", `{"model": "made"}`, 200)
 	s.says(s.call("", http.MethodDelete, "/api/delete", `{"model": "mine"}`, 400), "--models-dir")
 	s.says(s.call("", http.MethodDelete, "/api/delete", `{}`, 400), "model is missing")
+	s.says(s.call("", http.MethodGet, "/api/tags", "", 200), `"name":"fast"`)
 	s.call("", http.MethodDelete, "/api/delete", `{"name": "fast"}`, 200)
 	s.call("", http.MethodPost, "/v1/chat/completions", chatOf+`"fast"}`, 404)
 	s.call("", http.MethodPost, "/v1/chat/completions", chatOf+`"tiny/model"}`, 200) // only the name has gone

@@ -37,7 +37,7 @@ func (f *manyFlags) add(fl *pflag.FlagSet) {
 	f.keep = keepFlag(server.DefaultKeepAlive)
 	fl.StringArrayVar(&f.dirs, "models-dir", nil, "folder of models to serve: GGUF files and Hugging Face directories, loaded when requests name them; can be given several times")
 	fl.BoolVar(&f.hub, "models-hub", false, "serve the models that were downloaded from the hub (ridge list), too")
-	fl.BoolVar(&f.manage, "manage-models", false, "let clients download models from the hub, delete them and name them (/api/pull, /api/delete, /api/copy, /api/create): of a server with keys those whose key is marked admin, else all; needs --models-hub")
+	fl.BoolVar(&f.manage, "manage-models", false, "let clients download models from the hub, delete them and name them and make others of them (/api/pull, /api/delete, /api/copy, /api/create, /api/blobs): of a server with keys those whose key is marked admin, else all; needs --models-hub")
 	fl.StringArrayVar(&f.pinned, "pin", nil, "one of several models that is loaded at the start and stays in memory; can be given several times")
 	fl.Var(&f.keep, "keep-alive", "how long one of several models stays in memory after its last request: seconds, or a time such as 10m; below 0: for ever. Requests may say otherwise (keep_alive)")
 	fl.IntVar(&f.most, "max-loaded-models", 0, "models that are in memory at once; 0: as many as there is room for")
@@ -122,10 +122,11 @@ func (f *serveFlags) runMany(cmd *cobra.Command, r *reloading, l net.Listener) e
 	}
 	m := server.ModelsOptions{Options: f.server, KeepAlive: time.Duration(f.many.keep), Most: f.many.most,
 		List: func() ([]server.ModelFile, error) { return f.many.list(named) },
-		Load: func(x server.ModelFile) (*ridge.Model, error) { return runtime.Load(x.Path, o) },
+		Load: func(x server.ModelFile) (*ridge.Model, error) { return loadCreated(runtime, x, o) },
 	}
 	if f.many.manage {
 		m.Library = &library{backend: o.Backend, named: named}
+		f.tidyCreated()
 	}
 	if len(named) > 0 {
 		m.Default = named[0].Name
@@ -162,6 +163,17 @@ func (f *serveFlags) runMany(cmd *cobra.Command, r *reloading, l net.Listener) e
 		fmt.Fprintf(os.Stderr, "ridge: serving %d models at %s://%s/v1, loaded when they are asked for; page: %s\n", len(files), f.scheme(), l.Addr(), f.page(l))
 		return models, nil
 	}, func() {})
+}
+
+// tidyCreated deletes files that clients have sent and no model has, and says which models are damaged.
+func (f *serveFlags) tidyCreated() {
+	store, err := openCreated()
+	if err == nil {
+		err = store.Prune()
+	}
+	if err != nil {
+		f.server.Log.Error("models that clients have created", "error", err)
+	}
 }
 
 // modelFile is a model that was named: a short name or one of the hub as it is, a path by the name of its file.
@@ -213,7 +225,9 @@ func (f *manyFlags) list(named []server.ModelFile) ([]server.ModelFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
+		if all, err = withCreated(append(all, found...)); err != nil {
+			return nil, err
+		}
 	}
 	aliases, err := openAliases()
 	if err != nil {
@@ -229,10 +243,11 @@ func (f *manyFlags) list(named []server.ModelFile) ([]server.ModelFile, error) {
 		x := &all[i]
 		for alias, model := range aliases.Names {
 			if !seen[alias] && (model == x.Name || model == x.Path || slices.Contains(x.Aliases, model)) {
-				x.Aliases = append(x.Aliases, alias)
+				x.Aliases, x.Named = append(x.Aliases, alias), append(x.Named, alias)
 			}
 		}
 		slices.Sort(x.Aliases)
+		slices.Sort(x.Named)
 		x.Pinned = slices.ContainsFunc(f.pinned, func(p string) bool { return p == x.Name || slices.Contains(x.Aliases, p) })
 	}
 	for _, p := range f.pinned {

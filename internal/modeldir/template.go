@@ -17,12 +17,21 @@ func (d *Dir) Template(t *tokenizer.Tokenizer, other string) (*chat.Template, er
 	}
 	if other != "" {
 		s.Name, s.Default, s.ToolUse = "the given chat template", other, ""
+		if bos, ok := t.BOS(); ok && startsWith(t, bos) && s.Tokens != nil {
+			s.Tokens["add_bos_token"] = "true" // for templates made of those that leave it to the tokenizer (chat/gotemplate)
+		}
 	}
 	template, err := chat.New(s)
 	if errors.Is(err, chat.ErrNoTemplate) {
 		return nil, nil
 	}
 	return template, err
+}
+
+// startsWith reports whether texts begin with a token.
+func startsWith(t *tokenizer.Tokenizer, bos int32) bool {
+	ids, err := t.Encode("", tokenizer.Options{Special: true})
+	return err == nil && len(ids) > 0 && ids[0] == bos
 }
 
 // The keys of a GGUF file's chat templates.

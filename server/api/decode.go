@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"reflect"
 	"slices"
@@ -116,4 +117,21 @@ func typeName(e *json.UnmarshalTypeError) string {
 		return "a string"
 	}
 	return "an object"
+}
+
+// Arriving is a request's body of any size, of which a part must arrive within BodyTime each time that it is read.
+func Arriving(w http.ResponseWriter, r *http.Request) io.ReadCloser {
+	return &arriving{r.Body, http.NewResponseController(w)}
+}
+
+type arriving struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+// Read implements io.Reader.
+func (p *arriving) Read(b []byte) (int, error) {
+	// Writers without deadlines, as tests have, take their time.
+	_ = p.control.SetReadDeadline(time.Now().Add(BodyTime))
+	return p.ReadCloser.Read(b)
 }

@@ -23,7 +23,7 @@ const maxName = 1 << 10
 
 // upload is POST /v1/files: multipart/form-data with purpose and file.
 func (s *API) upload(w http.ResponseWriter, r *http.Request) (any, error) {
-	r.Body = http.MaxBytesReader(w, &deadlineReader{r.Body, http.NewResponseController(w)}, maxFile+1<<20)
+	r.Body = http.MaxBytesReader(w, api.Arriving(w, r), maxFile+1<<20)
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return nil, api.Invalid("", "the body should be multipart/form-data with the fields purpose and file")
@@ -116,19 +116,6 @@ func unfinished(err error) error {
 		return api.Invalid("file", "the file did not arrive completely; nothing was kept of it")
 	}
 	return err
-}
-
-// deadlineReader reads a body with a deadline for each read, not for the whole.
-type deadlineReader struct {
-	io.ReadCloser
-	control *http.ResponseController
-}
-
-// Read implements io.Reader.
-func (p *deadlineReader) Read(b []byte) (int, error) {
-	// Writers without deadlines, as tests have, take their time.
-	_ = p.control.SetReadDeadline(time.Now().Add(api.BodyTime))
-	return p.ReadCloser.Read(b)
 }
 
 // files is GET /v1/files.

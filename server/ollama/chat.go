@@ -22,7 +22,8 @@ type request struct {
 	Messages    []message         `json:"messages"`
 	Prompt      string            `json:"prompt"`
 	System      string            `json:"system"`
-	Raw         bool              `json:"raw"` // the prompt is the whole prompt
+	Raw         bool              `json:"raw"`    // the prompt is the whole prompt
+	Suffix      string            `json:"suffix"` // what follows the answer, which fills the gap behind the prompt
 	Think       json.RawMessage   `json:"think"`
 	Tools       []json.RawMessage `json:"tools"`
 	Format      json.RawMessage   `json:"format"`
@@ -54,7 +55,6 @@ var refusals = refused()
 
 func refused() map[string]api.Refusal {
 	all := map[string]api.Refusal{
-		"suffix":   {Harmless: `""`, Why: "fill-in-the-middle is not supported; write the model's own tokens for it into a raw prompt"},
 		"template": {Harmless: `""`, Why: "the template is chosen when the server starts (--chat-template); a raw prompt does not use it"},
 		"context":  {Harmless: "[]", Why: "nothing is kept between requests; send the conversation to /api/chat"},
 		"images":   {Harmless: "[]", Why: "only text is read"},
@@ -214,7 +214,7 @@ func (s *API) answerOllama(a *answer, w http.ResponseWriter, r *http.Request) (a
 func (a *answer) begin(ctx context.Context, s *serving.Service, q *request, id string) (all []serving.Job, err error) {
 	c := &openai.ChatRequest{Logprobs: q.Logprobs, TopLogprobs: q.TopLogprobs}
 	var o chat.OutputOptions
-	if a.generate && q.Raw {
+	if a.generate && (q.Raw || q.Suffix != "") {
 		all, err = q.raw(ctx, s)
 	} else if c, err = q.chat(s.Style()); err == nil {
 		if err = c.CheckChat(s); err == nil {
@@ -227,18 +227,18 @@ func (a *answer) begin(ctx context.Context, s *serving.Service, q *request, id s
 	return all, err
 }
 
-// raw is what to make of a prompt that goes to the model as it is.
+// raw is what to make of a prompt that goes to the model as it is, or of the texts around a gap.
 func (q *request) raw(ctx context.Context, s *serving.Service) ([]serving.Job, error) {
 	o, err := q.sampling()
 	if err != nil {
 		return nil, err
 	}
-	t := openai.CompletionRequest{Sampling: o, Prompt: openai.PromptList{Texts: []string{q.Prompt}}}
+	t := openai.CompletionRequest{Sampling: o, Prompt: openai.PromptList{Texts: []string{q.Prompt}}, Suffix: q.Suffix}
 	if q.Logprobs {
 		t.Logprobs = &q.TopLogprobs
 	}
 	all, err := t.Job(ctx, s)
-	if err == nil && o.MaxTokens == nil {
+	if err == nil && t.MaxTokens == nil {
 		all[0].Params.MaxTokens = 0 // as long as there is room
 	}
 	return all, err

@@ -3,6 +3,7 @@ package ollama
 import (
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 
 	"github.com/ridge-llm/ridge/server/api"
@@ -16,6 +17,11 @@ type Library interface {
 	Delete(name string) error
 	// Copy gives a model another name.
 	Copy(name, as string) error
+	// Create makes a model of another, or of files that PutBlob has taken, in place of one that was created under that name before.
+	Create(name string, c Creation) error
+	// HasBlob reports whether there is a file of a digest, and PutBlob takes one, of so many bytes; -1: it is not known how many.
+	HasBlob(digest string) (bool, error)
+	PutBlob(digest string, size int64, content io.Reader) error
 }
 
 // Pulled is how far a pull has come.
@@ -40,6 +46,9 @@ func (s *Librarian) Routes() map[string]http.HandlerFunc {
 		"POST /api/copy":     s.Handle(s.copy),
 		"POST /api/create":   s.Handle(s.create),
 		"POST /api/push":     s.Handle(s.push),
+
+		"HEAD /api/blobs/{digest}": s.Handle(s.hasBlob),
+		"POST /api/blobs/{digest}": s.Handle(s.putBlob),
 	}
 }
 

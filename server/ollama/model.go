@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/server/openai"
+	"github.com/ridge-llm/ridge/server/serving"
 )
 
 // details is what /api/tags, /api/ps and /api/show say of a model.
@@ -55,13 +57,29 @@ func Capabilities(a ridge.About) []string {
 }
 
 // Shown is the answer of /api/show: what the files of a model say, and for how many tokens of context it is served.
-func Shown(file string, a ridge.About, context int, modified time.Time) any {
+func Shown(file string, a ridge.About, context int, modified time.Time) map[string]any {
 	info := map[string]any{"general.architecture": a.Architecture, "general.basename": file, "general.parameter_count": a.Parameters}
 	for key, value := range a.Config {
 		info[a.Architecture+"."+key] = value
 	}
 	return map[string]any{"details": Details(a), "capabilities": Capabilities(a), "template": a.Template, "model_info": info,
 		"parameters": fmt.Sprintf("num_ctx %d", context), "modified_at": modified}
+}
+
+// ShowPreset adds what a model was created with, of which model, to what /api/show says.
+func ShowPreset(shown map[string]any, p *serving.Preset, of string, license []string) {
+	if p.Template != "" {
+		shown["template"] = p.Template
+	}
+	if lines := p.ParameterLines(); lines != "" {
+		shown["parameters"] = lines
+	}
+	shown["system"], shown["modelfile"], shown["license"] = p.System, p.Modelfile(of), strings.Join(license, "\n")
+	messages := []message{}
+	for _, m := range p.Messages {
+		messages = append(messages, message{Role: m.Role, Content: m.Content})
+	}
+	shown["messages"] = messages
 }
 
 // tags is GET /api/tags: the one model there is.

@@ -27,10 +27,8 @@ func parseModelfile(text string) (all []instruction, err error) {
 		word, rest, _ := strings.Cut(line, " ")
 		x := instruction{line: i + 1, command: strings.ToUpper(word), args: strings.TrimSpace(rest)}
 		if open := strings.Index(x.args, `"""`); open >= 0 {
-			value := x.args[open+3:]
-			if n := strings.Index(lines[i], `"""`); n >= 0 {
-				value = lines[i][n+3:] // with its spaces
-			}
+			_, value, _ := strings.Cut(lines[i], word)
+			_, value, _ = strings.Cut(value, `"""`) // with the spaces behind it
 			for !strings.Contains(value, `"""`) {
 				if i++; i == len(lines) {
 					return nil, api.Invalid("modelfile", `line %d of the Modelfile opens a text with """ that is not closed`, x.line)

@@ -42,6 +42,7 @@ func (q *ChatRequest) CheckChat(s *serving.Service) error {
 	if len(q.Messages) == 0 {
 		return api.Invalid("messages", "messages is missing or empty")
 	}
+	q.Messages = opened(s, q.Messages)
 	if q.Truncation != "" && q.Truncation != truncateAuto && q.Truncation != "disabled" {
 		return api.Invalid("truncation", "truncation is %q; auto and disabled are possible", q.Truncation)
 	}

@@ -79,6 +79,9 @@ func (q *Sampling) check(s *serving.Service, least int) error {
 	if err := q.checkModel(s); err != nil {
 		return err
 	}
+	if err := q.inherit(s); err != nil {
+		return err
+	}
 	if n := q.choices(); n < 1 || n > MaxChoices {
 		return api.Invalid("n", "n is %d; 1 to %d is possible", n, MaxChoices)
 	}

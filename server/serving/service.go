@@ -23,6 +23,7 @@ type Service struct {
 	*ridge.Model
 	Name      string                      // as clients call the model
 	Called    func(name string) bool      // reports whether they may call it by another name, too; its answers have Name. nil: by none
+	Preset    *Preset                     // what it was created with; nil: nothing
 	Created   time.Time                   // when serving began
 	About     func() (ridge.About, error) // the model's, read once
 	metrics   *metrics
