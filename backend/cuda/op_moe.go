@@ -15,15 +15,24 @@ func (d *Device) moes(n *graph.Node) []backend.Kernel {
 	if o.Sources != 0 || o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop || n.Out[0].Type != x.Type || !kernels.Plain(x.Type) {
 		return nil
 	}
-	if o.Clamp == 0 && o.Fn != graph.Silu && o.Fn != graph.GeluTanh {
+	if o.Clamp == 0 && !hasExpertFn(o.Fn) {
 		return nil
 	}
 	unfused := kernel{dev: d, name: "moe unfused", bind: bindUnfusedMoE, scratch: func(n *graph.Node, lim backend.Limits) int64 { return moeRoom(n, lim, 0, true).bytes }}
-	if !tensorExperts(n) {
+	if !tensorExperts(n) || o.Clamp == 0 && o.Fn == graph.Relu && !squaredExperts(n) {
 		return []backend.Kernel{unfused}
 	}
 	name := "moe " + storedFormatOf(n, graph.ExpertGate, graph.ExpertUp).String() + ", mma"
 	return []backend.Kernel{kernel{dev: d, name: name, bind: bindMoE, scratch: func(n *graph.Node, lim backend.Limits) int64 { return moeRoom(n, lim, 0, false).bytes }}, unfused}
+}
+
+// hasExpertFn reports whether there are kernels for gates of a function.
+func hasExpertFn(f graph.Fn) bool { return f == graph.Silu || f == graph.GeluTanh || f == graph.Relu }
+
+// squaredExperts reports whether gates and ups are products with one matrix, so that relu(gate) × up is max(x, 0)² of one product.
+func squaredExperts(n *graph.Node) bool {
+	o := n.Op.(graph.MoE)
+	return o.Fn == graph.Relu && o.Clamp == 0 && !o.Biased && n.Weights[graph.ExpertGate] == n.Weights[graph.ExpertUp]
 }
 
 // tensorExperts reports whether a block's products are for the tensor cores: rows in BF16 that load 16 bytes at a time.
@@ -159,7 +168,8 @@ func (d *Device) bindExpertSum(n *graph.Node, a backend.Args, m moeMemory, to *m
 // expertSizes is a block's products without their memory.
 func expertSizes(n *graph.Node) (gated, down moe.Product) {
 	in, ffn := n.In[0].Axis.Len(), n.Weights[graph.ExpertGate].Out.Len()
-	return moe.Product{Gated: true, N: ffn, K: in, Format: storedFormatOf(n, graph.ExpertGate, graph.ExpertUp)}, moe.Product{N: in, K: ffn, Format: storedFormatOf(n, graph.ExpertDown)}
+	squared := squaredExperts(n)
+	return moe.Product{Gated: !squared, Squared: squared, N: ffn, K: in, Format: storedFormatOf(n, graph.ExpertGate, graph.ExpertUp)}, moe.Product{N: in, K: ffn, Format: storedFormatOf(n, graph.ExpertDown)}
 }
 
 // moeProducts puts a block's weights on the device: the gated product and the one behind it.
@@ -169,7 +179,11 @@ func (d *Device) moeProducts(n *graph.Node, a backend.Args, m moeMemory) (gated,
 	gated, down = expertSizes(n)
 	gated.X, gated.Permuted, gated.Slots, gated.Y = at(a.In[0]), m.down, slots, m.gate
 	down.X, down.BySlot, down.Slots, down.Y = m.gate, true, slots, m.down
-	if gated.W, err = d.packedExperts(a.Weights[graph.ExpertGate].(*stack), a.Weights[graph.ExpertUp].(*stack), gated.Format); err != nil {
+	var ups *stack
+	if gated.Gated {
+		ups = a.Weights[graph.ExpertUp].(*stack)
+	}
+	if gated.W, err = d.packedExperts(a.Weights[graph.ExpertGate].(*stack), ups, gated.Format); err != nil {
 		return gated, down, err
 	}
 	if down.W, err = d.packedExperts(a.Weights[graph.ExpertDown].(*stack), nil, down.Format); err != nil {

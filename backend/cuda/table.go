@@ -172,8 +172,8 @@ func (d *Device) Refusal(n *graph.Node) string {
 	case graph.AdaptedMoE, graph.LoRAHeads:
 		return "adapters of experts and of matrices divided by head are computed on CPUs, not on GPUs"
 	case graph.MoE:
-		if o.Clamp == 0 && o.Fn != graph.Silu && o.Fn != graph.GeluTanh {
-			return fmt.Sprintf("its experts have the function %s, and silu and gelu_tanh are those of GPUs; the CPU has all", o.Fn)
+		if o.Clamp == 0 && !hasExpertFn(o.Fn) {
+			return fmt.Sprintf("its experts have the function %s, and silu, gelu_tanh and relu are those of GPUs; the CPU has all", o.Fn)
 		}
 		if o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop {
 			return fmt.Sprintf("it chooses %d of %d experts, and %d of %d is the most on a GPU; the CPU has no such limit", o.TopK, o.Experts, moe.MaxTop, moe.MaxExperts)

@@ -70,6 +70,8 @@ func moeCases() []Case {
 		{graph.MoE{Experts: 8, TopK: 2, Shares: true, ActType: graph.Q8}, 256, 256, quant.Q4_K, quant.Invalid},
 		{graph.MoE{Experts: 8, TopK: 2, Biased: true}, 64, 40, quant.Q8_0, quant.F16}, // whose rows do not divide into blocks
 		{graph.MoE{Experts: 4, TopK: 2}, 128, 256, quant.FP8_BLOCK, quant.Invalid},
+		{graph.MoE{Experts: 6, TopK: 3, Shares: true, Fn: graph.Relu}, 64, 96, quant.BF16, quant.Invalid},
+		{graph.MoE{Experts: 5, TopK: 2, Fn: graph.Relu}, 256, 512, quant.Q4_0, quant.Invalid},
 	} {
 		tolerance := 1e-5
 		switch c.o.ActType {
@@ -85,13 +87,16 @@ func moeCases() []Case {
 		}
 		for _, steps := range rowSteps() {
 			all = append(all, Case{
-				Name: fmt.Sprintf("MoE/%d of %d/%s/rounded to %s/rows%d", c.o.TopK, c.o.Experts, formats, c.o.ActType, LimitsFor(steps, 16).Tokens), Op: "MoE", Steps: steps, Tolerance: tolerance,
+				Name: fmt.Sprintf("MoE/%d of %d/%s/%s/rounded to %s/rows%d", c.o.TopK, c.o.Experts, c.o.Fn, formats, c.o.ActType, LimitsFor(steps, 16).Tokens), Op: "MoE", Steps: steps, Tolerance: tolerance,
 				Graph: func(b *graph.Builder) *graph.Value {
 					hidden, ffn := axis("hidden", c.in, 1), axis("ffn", c.ffn, 1)
 					experts, one := axis("experts", c.o.Experts, 1), axis("one", 1, 1)
 					name := func(s string, f quant.Format) string { return fmt.Sprintf("%s/%s", s, f) }
 					weights := []*graph.Weight{
 						b.Stack(name("gate", c.format), experts, ffn, hidden), b.Stack(name("up", c.format), experts, ffn, hidden), b.Stack(name("down", down), experts, hidden, ffn),
+					}
+					if c.o.Fn == graph.Relu { // as Nemotron 3 has it: relu(u)·u with one matrix for both
+						weights[graph.ExpertUp] = weights[graph.ExpertGate]
 					}
 					if c.o.Biased {
 						weights = append(weights, b.Stack("gatebias", experts, one, ffn), b.Stack("upbias", experts, one, ffn), b.Stack("downbias", experts, one, hidden))

@@ -1,4 +1,4 @@
-// The activation of an expert's gate and up.
+// The activations of experts: of gate and up, or of a product alone.
 #pragma once
 #include "../activation.h"
 
@@ -16,4 +16,10 @@ DEVICE float gatedActivation(int fn, float clamp, float gate, float up) {
   case GELU_ERF: return geluErf(gate) * up;
   default: return maxf(gate, 0) * up;
   }
+}
+
+// productOf is a result of a product that is not gated, squared if the expert's activation is.
+DEVICE float productOf(bool squared, float x) {
+  float above = maxf(x, 0);
+  return squared ? above * above : x;
 }

@@ -9,19 +9,32 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// Product is one grouped GEMM: all experts' weights with the rows routed to them. A gated one computes act(gate) × up of two matrices.
+// Product is one grouped GEMM: all experts' weights with the rows routed to them. A gated one computes act(gate) × up of two matrices, a squared one
+// max(x, 0)² of what one matrix gives.
 type Product struct {
 	X        driver.Ptr // [rows, K] bf16; or, when BySlot, [slots, K]
 	BySlot   bool
 	Permuted driver.Ptr // [slots, K] bf16: rows of X as Permuter copies them; X itself when BySlot
 	W        driver.Ptr // [experts] of N × K, as Pack lays them out, or of a gated product as PackInterleaved does
 	Gated    bool
+	Squared  bool
 	Y        driver.Ptr // [slots, N] bf16
 	N, K     int
 	Slots    int // that Permuted and Y have room for
 
 	Bias, UpBias driver.Ptr // [experts, N] float32, or 0
 	Format       quant.Format
+}
+
+// fn is the activation of the product's results.
+func (p Product) fn(o graph.MoE) int32 {
+	switch {
+	case p.Gated:
+		return int32(o.Fn)
+	case p.Squared:
+		return int32(graph.Relu2)
+	}
+	return int32(graph.Identity)
 }
 
 // bytes is the size of one expert's weights.
@@ -92,7 +105,7 @@ const MaxUnpermuted = 32
 // NewGroupedGemm binds a product to the kernels of its size and format.
 func NewGroupedGemm(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*GroupedGemm, error) {
 	k := &GroupedGemm{op: o, format: p.Format, sms: l.SMs(), base: groupedGemmParams{
-		X: p.X, Total: s.Total, Jobs: s.Jobs, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K), Fn: int32(o.Fn), Clamp: float32(o.Clamp),
+		X: p.X, Total: s.Total, Jobs: s.Jobs, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K), Fn: p.fn(o), Clamp: float32(o.Clamp),
 	}}
 	if !p.BySlot {
 		k.base.Row = s.Row

@@ -18,7 +18,7 @@ struct GroupedGemmParams {
   bf16* y;          // [slots, n]
   long stride;      // bytes of an expert's panels
   int n, k, each, split;
-  int fn;           // graph.Fn of a gated product
+  int fn;           // graph.Fn of a gated product; of another RELU2 or IDENTITY
   float clamp;      // see graph.MoE
 };
 
@@ -164,6 +164,7 @@ template <typename Q, int NT, bool GATED> DEVICE void groupedGemm(const GroupedG
     int at = GATED ? c / 8 * SUMS + c % 8 : c; // the gate's; the up matrix's is 8 further
     float v = total(at, p.bias);
     if (GATED) v = gatedActivation(p.fn, p.clamp, v, total(at + 8, p.upBias));
+    else v = productOf(p.fn == RELU2, v);
     p.y[(long)(job.slot + s) * p.n + row] = fromFloat<bf16>(v);
   }
 }

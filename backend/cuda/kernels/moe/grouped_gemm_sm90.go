@@ -17,7 +17,7 @@ type groupedGemmSM90Params struct {
 	Stride                     int64
 	N, K, Each                 int32
 	Steep, Curved, Limit, More float32
-	_                          int32
+	Squared                    int32
 	_                          [5]uint64 // the struct's size is a multiple of its maps' alignment, 64
 }
 
@@ -38,9 +38,10 @@ const (
 	sm90Threads       = 384
 )
 
-// HasSM90 reports whether products of this size have sm_90 kernels (wgmma and TMA) for large jobs, which need rows permuted by expert.
+// HasSM90 reports whether products of this size have sm_90 kernels (wgmma and TMA) for large jobs, which need rows permuted by expert. Those of Relu are
+// Squared.
 func HasSM90(l *kernels.Loader, o graph.MoE, n, k int) bool {
-	return l.Hopper() && k%8 == 0 && n%8 == 0 && (o.Clamp != 0 || o.Fn == graph.Silu || o.Fn == graph.GeluTanh)
+	return l.Hopper() && k%8 == 0 && n%8 == 0 && (o.Clamp != 0 || o.Fn == graph.Silu || o.Fn == graph.GeluTanh || o.Fn == graph.Relu)
 }
 
 func newGroupedGemmSM90(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*groupedGemmSM90, error) {
@@ -48,6 +49,9 @@ func newGroupedGemmSM90(l *kernels.Loader, p Product, o graph.MoE, s Slots) (*gr
 		Total: s.Total, Jobs: s.Jobs, W: p.W, Bias: p.Bias, UpBias: p.UpBias, Y: p.Y, Stride: p.bytes(), N: int32(p.N), K: int32(p.K),
 	}}
 	w.base.setGate(o)
+	if p.Squared {
+		w.base.Squared = 1
+	}
 	name, tile, x := "down", panelRows, p.Permuted
 	if p.BySlot {
 		x = p.X

@@ -21,7 +21,7 @@ struct GroupedGemmSm90Params {
   long stride;
   int n, k, each;
   float steep, curved, limit, more; // see Gate
-  int pad;
+  int squared; // see productOf
   long pad8[5]; // the struct's size is a multiple of its maps' alignment, 64
 };
 
@@ -204,6 +204,7 @@ template <typename Q, bool GATED> struct GroupedGemmBlock {
     auto biasOf = [&](const float* bias, int row) { return bias && row < p.n ? bias[biases + row] : 0; };
     float bias0 = biasOf(p.bias, row), bias1 = GATED ? biasOf(p.upBias, row) : biasOf(p.bias, row + 8);
     Gate gate = {p.steep, p.curved, p.limit, p.more};
+    bool squared = p.squared;
     u8* mine = lines + group * (CHUNK * LINE);
     // Each lane addresses one row of the transposed 8×8 matrices: four matrices of eight slots each if gated, else two pairs of 8 slots × 16 columns.
     int matrix = lane() / 8, slot = (GATED ? matrix : matrix / 2) * 8 + lane() % 8;
@@ -217,8 +218,8 @@ template <typename Q, bool GATED> struct GroupedGemmBlock {
         UNROLL for (int i = 0; i < 4; i++) {
           const float* d = acc + (c / 8 + j + (GATED ? i : i / 2)) * 4;
           if (GATED) v[i] = pack(gate(d[0] + bias0, d[2] + bias1), gate(d[1] + bias0, d[3] + bias1));
-          else if (i % 2 == 0) v[i] = pack(d[0] + bias0, d[1] + bias0);
-          else v[i] = pack(d[2] + bias1, d[3] + bias1);
+          else if (i % 2 == 0) v[i] = pack(productOf(squared, d[0] + bias0), productOf(squared, d[1] + bias0));
+          else v[i] = pack(productOf(squared, d[2] + bias1), productOf(squared, d[3] + bias1));
         }
         storeMatrix4T(to + j * 8 * LINE, v);
       }

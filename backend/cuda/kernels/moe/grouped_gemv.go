@@ -67,7 +67,7 @@ func (b gemvBlock) shared(each, units int) int {
 
 // MaxGemvRows is the most rows that GroupedGemv computes: an expert should have few of them, and their jobs must fit. 0: it does not take these products, or not those of some of the experts.
 func MaxGemvRows(l *kernels.Loader, o graph.MoE, gated, down Product) int {
-	if o.Held > 0 || gated.Format == quant.BF16 || down.Format == quant.BF16 || o.Experts > gemvExperts || o.TopK > gemvTop || gated.K%8 != 0 || down.K%8 != 0 {
+	if !gated.Gated || o.Held > 0 || gated.Format == quant.BF16 || down.Format == quant.BF16 || o.Experts > gemvExperts || o.TopK > gemvTop || gated.K%8 != 0 || down.K%8 != 0 {
 		return 0
 	}
 	for _, p := range []Product{gated, down} {

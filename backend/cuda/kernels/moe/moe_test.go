@@ -161,6 +161,8 @@ func TestBlock(t *testing.T) {
 					{graph.MoE{Experts: 150, TopK: 5, Biased: true, Clamp: 7, NoRenorm: true}, 2, 64, 96}, {graph.MoE{Experts: 4, TopK: 2, Biased: true, Clamp: 2}, 500, 256, 256},
 					{graph.MoE{Experts: 5, TopK: 2}, 700, 320, 96}, {graph.MoE{Experts: 12, TopK: 4, Biased: true, Clamp: 7}, 5, 1056, 352},
 					{graph.MoE{Experts: 40, TopK: 8, NoRenorm: true}, 10, 512, 768}, {graph.MoE{Experts: 9, TopK: 3}, 2, 256, 2304},
+					{graph.MoE{Experts: 8, TopK: 3, Fn: graph.Relu}, 3, 512, 256}, {graph.MoE{Experts: 5, TopK: 2, Fn: graph.Relu}, 20, 256, 768},
+					{graph.MoE{Experts: 4, TopK: 2, Fn: graph.Relu, NoRenorm: true}, 600, 320, 256},
 				} {
 					if c.ffn%f.Block() != 0 || c.in%f.Block() != 0 {
 						continue
@@ -198,11 +200,15 @@ func stack(g *gputest.GPU, f quant.Format, experts, each, rows, cols int) (drive
 func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 	x, scores := g.Random(rows*in, 1), g.Random(rows*o.Experts, 1)
 	s, route := room(g, o, rows), referenceRouting(scores, o)
-	gate, gates := stack(g, f, o.Experts, 2, ffn, in)
+	squared, matrices := o.Fn == graph.Relu, 2
+	if squared {
+		matrices = 1
+	}
+	gate, gates := stack(g, f, o.Experts, matrices, ffn, in)
 	down, downs := stack(g, f, o.Experts, 1, in, ffn)
 	biases := [3][]float32{g.Random(o.Experts*ffn, 1), g.Random(o.Experts*ffn, 1), g.Random(o.Experts*in, 1)}
 	results := g.Poisoned(2 * rows * o.TopK * in)
-	first := Product{X: g.BF16(x), Permuted: results, W: gate, Gated: true, Y: g.Poisoned(2 * rows * o.TopK * ffn), N: ffn, K: in, Slots: rows * o.TopK, Format: StoredFormat(f)}
+	first := Product{X: g.BF16(x), Permuted: results, W: gate, Gated: !squared, Squared: squared, Y: g.Poisoned(2 * rows * o.TopK * ffn), N: ffn, K: in, Slots: rows * o.TopK, Format: StoredFormat(f)}
 	last := Product{X: first.Y, BySlot: true, W: down, Y: results, N: in, K: ffn, Slots: rows * o.TopK, Format: StoredFormat(f)}
 	if o.Biased {
 		first.Bias, first.UpBias, last.Bias = g.F32(biases[0]), g.F32(biases[1]), g.F32(biases[2])
@@ -249,7 +255,7 @@ func block(g *gputest.GPU, f quant.Format, o graph.MoE, rows, in, ffn int) {
 		g.Must(sum.Launch(g.Stream, step, rows, true))
 		g.Near(fmt.Sprintf("%s, gemv, %d blocks", what, sms), g.ReadBF16(y, rows*in), want, 1e-2)
 	}
-	if rows > 4 {
+	if rows > 4 || squared {
 		return
 	}
 	if MaxSingleRows(g.Loader, o, first, last) == 0 {
@@ -275,6 +281,11 @@ func referenceBlock(o graph.MoE, route routing, x []float32, gates, downs [][]fl
 		for k, e := range route.chosen[r] {
 			activated := make([]float32, ffn)
 			for i := range activated {
+				if o.Fn == graph.Relu {
+					above := max(0, dot(x[r*in:(r+1)*in], gates[e][i*in:]))
+					activated[i] = float32(above * above)
+					continue
+				}
 				a := dot(x[r*in:(r+1)*in], gates[2*e][i*in:]) + float64(biases[0][e*ffn+i])
 				b := dot(x[r*in:(r+1)*in], gates[2*e+1][i*in:]) + float64(biases[1][e*ffn+i])
 				activated[i] = float32(gatedActivation(o, a, b))

@@ -44,7 +44,7 @@ type singleRowProduct struct {
 // MaxSingleRows is the most rows that SingleRow computes. Where GroupedGemv takes the products too, SingleRow is faster with one row only; it is slower where
 // a warp would have more than a few units (one row, SingleRow and the others: gpt-oss-20b 45 and 37 µs, Qwen3-30B-A3B 16 and 23 µs).
 func MaxSingleRows(l *kernels.Loader, o graph.MoE, gated, down Product) int {
-	if o.Held > 0 || o.TopK > maxSingleTop || o.Experts > maxSingleExperts || gated.K%8 != 0 || down.K%8 != 0 || o.TopK*rowBytes(down.K) > maxSingleRowBytes || rowBytes(gated.K) > maxSingleRowBytes {
+	if !gated.Gated || o.Held > 0 || o.TopK > maxSingleTop || o.Experts > maxSingleExperts || gated.K%8 != 0 || down.K%8 != 0 || o.TopK*rowBytes(down.K) > maxSingleRowBytes || rowBytes(gated.K) > maxSingleRowBytes {
 		return 0
 	}
 	s := newSingleRow(l, gated, down, o)

@@ -25,7 +25,7 @@ struct Shared {
     if (lane() == 0) mbarrierArrive(released(tile, half));
   }
 };
-enum { MAX_KNOWN = 1, P1_READY, P0_READY }; // named barriers
+enum { P0_READY = 1, P1_READY, ALL, OWN }; // named barriers of both warpgroups; OWN: two, of each
 
 // Finder says where this thread's lines of a tile lie in the cache: slots[i] of its tokens, -1 where there is no key.
 struct Finder {
@@ -40,13 +40,12 @@ struct Finder {
     tile = uniform(warp()) / 2 % 2, line = threadX() / 8 % 8;
   }
   DEVICE void find(int (&slots)[LINES], int pair) const {
-    int shift = p.step.pageShift;
+    int shift = p.step.pageShift, key[LINES], first = row.first + (2 * pair + tile) * KEYS + line;
+    UNROLL for (int i = 0; i < LINES; i++) key[i] = mini(first + 8 * i, row.end - 1); // loads without branches are in flight side by side
+    if (chosen) UNROLL for (int i = 0; i < LINES; i++) key[i] = (int)chosen[key[i]];
     UNROLL for (int i = 0; i < LINES; i++) {
-      int key = row.first + (2 * pair + tile) * KEYS + line + 8 * i;
-      slots[i] = -1;
-      if (key >= row.end) continue;
-      if (chosen) key = (int)chosen[key];
-      if (key >= 0) slots[i] = (pages[key >> shift] << shift) + (key & ((1 << shift) - 1));
+      int slot = (pages[maxi(key[i], 0) >> shift] << shift) + (key[i] & ((1 << shift) - 1));
+      slots[i] = first + 8 * i < row.end && key[i] >= 0 ? slot : -1;
     }
   }
 };

@@ -46,7 +46,7 @@ template <typename N, int GROUP> struct Consumer {
   int g, t, line; // the thread's first row; the other is eight further
   u32 put;        // where this lane stores a row of 8 of P, in its first 16 columns
   float scaled;
-  float out[128], sc[32], rowMax[2], sum[2], scale[2];
+  float out[128], sc[32], rowMax[2], sum[2];
   u32 prob[KEYS / 16][4];
 
   DEVICE Consumer(const LatentParams& p, const Shared& at) : p(p), at(at) {
@@ -71,12 +71,20 @@ template <typename N, int GROUP> struct Consumer {
     if (left < KEYS) UNROLL for (int j = 0; j < 32; j++)
       if (j / 4 * 8 + 2 * t + j % 2 >= left) sc[j] = MASK_VALUE;
   }
-  DEVICE float largest(int h, float most) const {
+  DEVICE float largest(int h) const {
+    float most = MASK_VALUE;
     UNROLL for (int j = 0; j < KEYS / 8; j++) most = maxf(most, maxf(sc[4 * j + 2 * h], sc[4 * j + 2 * h + 1]));
     most = maxf(most, shuffleXor(most, 1));
     return maxf(most, shuffleXor(most, 2));
   }
-  // makeP makes scores probabilities and adds them up.
+  // raise makes a row's largest score what its probabilities are relative to, if that is far enough above what they were relative to: sums in float32 have
+  // room for 2^8 times as much, and the result is seldom rescaled so. It gives the factor of what has been added up.
+  DEVICE float raise(int h, float before, float most) {
+    rowMax[h] = (most - before) * scaled > 8 ? most : before;
+    return exp2((before - rowMax[h]) * scaled);
+  }
+  // makeP makes scores probabilities, adds them up, and puts them where the other warpgroup reads them, in the last panel of the tile, which no warp of this
+  // one reads any more.
   DEVICE void makeP() {
     UNROLL for (int h = 0; h < 2; h++) {
       float shift = rowMax[h] * scaled, more = 0;
@@ -85,22 +93,16 @@ template <typename N, int GROUP> struct Consumer {
         x = exp2(__builtin_fmaf(x, scaled, -shift));
         more += x;
       }
-      sum[h] = sum[h] * scale[h] + more;
+      sum[h] += more;
     }
-  }
-  // packP makes probabilities times a factor of each row a first operand.
-  DEVICE void packP(float by0, float by1) {
-    UNROLL for (int k = 0; k < KEYS / 16; k++) UNROLL for (int e = 0; e < 4; e++) {
-      float by = e % 2 ? by1 : by0;
-      prob[k][e] = N::pair(sc[8 * k + 2 * e] * by, sc[8 * k + 2 * e + 1] * by);
-    }
-  }
-  DEVICE void rescale() {
-    if (!allSync(scale[0] == 1 && scale[1] == 1)) UNROLL for (int j = 0; j < 128; j++) out[j] *= scale[j / 2 % 2];
-  }
-  DEVICE void putP() const { // for the other warpgroup
+    UNROLL for (int k = 0; k < KEYS / 16; k++) UNROLL for (int e = 0; e < 4; e++) prob[k][e] = N::pair(sc[8 * k + 2 * e], sc[8 * k + 2 * e + 1]);
+    namedBarrierSync(OWN + GROUP, 128);
     UNROLL for (int k = 0; k < KEYS / 16; k++) storeMatrices(put ^ k * 32, prob[k]);
     fenceProxyAsync();
+  }
+  DEVICE void rescale(const float (&by)[2]) {
+    if (allSync(by[0] == 1 && by[1] == 1)) return;
+    UNROLL for (int j = 0; j < 128; j++) out[j] *= by[j / 2 % 2];
   }
   DEVICE u64 valuesOf(int tile) const { return opaque(smemDescriptorTrans(at.tile(tile) + GROUP * HALF * PANEL, PANEL)); }
   DEVICE void multiplyOwn() {
@@ -127,25 +129,21 @@ template <typename N, int GROUP> struct Consumer {
     settle(sc);
     for (int i = 0; i < pairs; i++) {
       mask(keys - 2 * i * KEYS);
+      float scale[2];
       UNROLL for (int h = 0; h < 2; h++) {
-        float m = largest(h, rowMax[h]);
-        scale[h] = exp2((rowMax[h] - m) * scaled), rowMax[h] = m;
-        if (t == 0) at.rowMax[line + 8 * h] = m, at.scale0[line + 8 * h] = scale[h];
+        scale[h] = raise(h, rowMax[h], largest(h)), sum[h] *= scale[h];
+        if (t == 0) at.rowMax[line + 8 * h] = rowMax[h], at.scale0[line + 8 * h] = scale[h];
       }
-      namedBarrierArrive(MAX_KNOWN, 256);
       makeP();
-      packP(1, 1);
-      rescale();
+      namedBarrierArrive(P0_READY, 256);
+      rescale(scale);
       multiplyOwn();
       wgmmaWait<0>();
       settle(out);
       at.release(0, 0);
       namedBarrierSync(P1_READY, 256);
       UNROLL for (int h = 0; h < 2; h++) scale[h] = at.scale1[line + 8 * h], rowMax[h] = at.rowMax[line + 8 * h], sum[h] *= scale[h];
-      packP(scale[0], scale[1]);
-      putP();
-      namedBarrierArrive(P0_READY, 256);
-      rescale();
+      rescale(scale);
       multiplyOther(i);
       bool more = i + 1 < pairs;
       multiplyKeys(i + 1, 0, more);
@@ -157,34 +155,32 @@ template <typename N, int GROUP> struct Consumer {
       settle(sc);
     }
   }
+  // second is warpgroup 1. Its softmax is beside the product of its values with the probabilities of the first tile, so that this tile is released early.
   DEVICE void second(int pairs, int keys) {
     for (int i = 0; i < pairs; i++) {
       multiplyKeys(i, 1, true);
       multiplyKeys(i, 0, true);
+      namedBarrierSync(P0_READY, 256);
+      float scale[2], before[2];
+      UNROLL for (int h = 0; h < 2; h++) before[h] = at.rowMax[line + 8 * h], scale[h] = at.scale0[line + 8 * h], sum[h] *= scale[h];
       wgmmaWait<0>();
       settle(sc);
-      mask(keys - (2 * i + 1) * KEYS);
-      float most[2] = {largest(0, MASK_VALUE), largest(1, MASK_VALUE)}, scale1[2];
-      namedBarrierSync(MAX_KNOWN, 256);
-      UNROLL for (int h = 0; h < 2; h++) {
-        float before = at.rowMax[line + 8 * h];
-        rowMax[h] = maxf(before, most[h]), scale1[h] = exp2((before - rowMax[h]) * scaled), scale[h] = at.scale0[line + 8 * h] * scale1[h];
-      }
-      warpBarrier();
-      if (t == 0) UNROLL for (int h = 0; h < 2; h++) at.rowMax[line + 8 * h] = rowMax[h], at.scale1[line + 8 * h] = scale1[h];
-      makeP();
-      packP(1, 1);
-      putP();
-      namedBarrierArrive(P1_READY, 256);
-      rescale();
-      multiplyOwn();
-      namedBarrierSync(P0_READY, 256);
+      rescale(scale);
       multiplyOther(i);
-      wgmmaWait<1>();
-      at.release(1, 1);
+      mask(keys - (2 * i + 1) * KEYS);
+      UNROLL for (int h = 0; h < 2; h++) scale[h] = raise(h, before[h], largest(h)), sum[h] *= scale[h];
+      warpBarrier();
+      if (t == 0) UNROLL for (int h = 0; h < 2; h++) at.rowMax[line + 8 * h] = rowMax[h], at.scale1[line + 8 * h] = scale[h];
+      makeP();
+      namedBarrierArrive(P1_READY, 256);
       wgmmaWait<0>();
       settle(out);
       at.release(0, 1);
+      rescale(scale);
+      multiplyOwn();
+      wgmmaWait<0>();
+      settle(out);
+      at.release(1, 1);
     }
   }
 
@@ -195,7 +191,7 @@ template <typename N, int GROUP> struct Consumer {
       if (t == 0) at.sums[GROUP * HEADS + line + 8 * h] = sum[h];
       if (t == 0 && GROUP == 1) at.rowMax[line + 8 * h] = rowMax[h];
     }
-    namedBarrierSync(4, 256);
+    namedBarrierSync(ALL, 256);
     int blocks = ceilDiv(p.heads, HEADS);
     UNROLL for (int h = 0; h < 2; h++) {
       int in = line + 8 * h, head = head0 + in;
@@ -219,15 +215,19 @@ template <typename N, int GROUP> struct Consumer {
 
 // loadQueries puts the queries of the block's heads into shared memory; zeros where there is no head.
 template <typename N> DEVICE void loadQueries(const LatentParams& p, u32 to, int row, int head0) {
-  for (int i = threadX(); i < HEADS * K / 8; i += 256) {
-    int head = i / (K / 8), c = i % (K / 8);
-    Vec16 x = {};
-    if (head0 + head < p.heads) x = *(const Vec16*)(p.q + ((long)row * p.heads + head0 + head) * K + c * 8);
-    UNROLL for (int e = 0; e < 4; e++) x.x[e] = N::query(x.x[e]);
-    store16(to + c / 8 * PANEL + swizzled(head, c % 8), x);
+  int chunk = threadX() % 8, first = threadX() / 8; // a thread's 16 bytes of a line of each panel, of every 32nd head
+  for (int head = first; head < HEADS; head += 32) {
+    bool is = head0 + head < p.heads;
+    const Vec16* from = (const Vec16*)(p.q + ((long)row * p.heads + (is ? head0 + head : 0)) * K) + chunk;
+    Vec16 x[PANELS];
+    UNROLL for (int c = 0; c < PANELS; c++) x[c] = from[8 * c];
+    UNROLL for (int c = 0; c < PANELS; c++) {
+      UNROLL for (int e = 0; e < 4; e++) x[c].x[e] = is ? N::query(x[c].x[e]) : 0;
+      store16(to + c * PANEL + swizzled(head, chunk), x[c]);
+    }
   }
   fenceProxyAsync();
-  namedBarrierSync(4, 256);
+  namedBarrierSync(ALL, 256);
 }
 
 template <typename N, typename C> DEVICE void attend(const LatentParams& p) {
