@@ -30,6 +30,7 @@ func latentProblem(n *graph.Node, a backend.Args) latent.Problem {
 	if len(a.In) > 0 {
 		p.Q, p.Cache, p.Y = at(a.In[0]), at(a.In[1]), at(a.Out[0])
 	}
+	p.Page = a.Limits.PageSize
 	if len(a.In) == 3 {
 		p.Chosen = at(a.In[2])
 	}

@@ -19,6 +19,14 @@ type params struct {
 	Scale                             float32
 }
 
+// pairParams mirrors LatentPairParams of latent_keys.h.
+type pairParams struct {
+	Keys  driver.TensorMap
+	P     params
+	Lines int32
+	_     [7]int32
+}
+
 const (
 	heads, keys, stages = 64, 32, 4 // of a block, of a tile, tiles in flight
 	maxK, maxV          = 576, 512
@@ -38,6 +46,7 @@ type Problem struct {
 	Heads, KSize, VSize int
 	Scale               float64
 	Type                graph.Type // of the cache
+	Page                int        // tokens of its pages
 }
 
 // Fits reports whether there is a kernel for queries and a cache of these types and heads of these sizes; caches of 8 bits are the wide one's alone.
@@ -53,6 +62,7 @@ func Fits(kSize, vSize int, q, cache graph.Type, hopper bool) bool {
 
 // Kernel is a problem bound to its kernels.
 type Kernel struct {
+	keys            *driver.TensorMap // of the cache, where blocks work in clusters of two; nil: they do not
 	attend, combine *driver.Kernel
 	base            params
 	blocks, sms     int // blocks of a row; multiprocessors, each of which has one at a time
@@ -66,6 +76,15 @@ const (
 	wideShared   = 3*64*2*wideK + 1024
 )
 
+// pairLines is the lines of a tile that a block of a cluster loads.
+const pairLines = 32
+
+// paired reports whether blocks work in clusters of two, each of which loads half of the keys for both: where they have the same keys, of 16 bits, in pages of
+// TMA's boxes.
+func paired(p Problem) bool {
+	return blocks(p)%2 == 0 && p.Chosen == 0 && (p.Type == graph.BF16 || p.Type == graph.F16) && p.Page >= 16
+}
+
 func wide(kSize, vSize int, hopper bool) bool { return hopper && kSize == wideK && vSize == wideV }
 
 func blocks(p Problem) int { return (p.Heads + heads - 1) / heads }
@@ -78,6 +97,15 @@ func PartialBytes(sms, rows int, p Problem) int64 {
 
 // New binds a problem. partial has PartialBytes.
 func New(l *kernels.Loader, p Problem, partial driver.Ptr) (*Kernel, error) {
+	if wide(p.KSize, p.VSize, l.Hopper()) && paired(p) {
+		k, err := bind(l, p, partial, "attention/latent/latent_sm90", "latent_pair", wideThreads, wideShared)
+		if err != nil {
+			return nil, err
+		}
+		m, err := l.Context().MatrixMap(p.Cache, math.MaxInt32, p.KSize, 2*p.KSize, min(p.Page, pairLines), 64)
+		k.keys = &m
+		return k, err
+	}
 	if wide(p.KSize, p.VSize, l.Hopper()) {
 		return bind(l, p, partial, "attention/latent/latent_sm90", "latent_wide", wideThreads, wideShared)
 	}
@@ -127,7 +155,15 @@ func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, treeLen, ancestors
 func (k *Kernel) launch(s *driver.Stream, step *kernels.Step, treeLen, ancestors driver.Ptr, rows, splits int) error {
 	p := k.base
 	p.Step, p.TreeLen, p.Ancestors, p.Splits = *step, treeLen, ancestors, int32(splits)
-	if err := driver.Launch(s, k.attend, driver.Grid{X: rows * k.blocks, Y: splits, Threads: k.threads, Shared: k.shared}, &p); err != nil || splits == 1 {
+	grid := driver.Grid{X: rows * k.blocks, Y: splits, Threads: k.threads, Shared: k.shared}
+	var err error
+	if k.keys != nil {
+		grid.Cluster = 2
+		err = driver.Launch(s, k.attend, grid, &pairParams{Keys: *k.keys, P: p, Lines: int32(min(1<<step.PageShift, pairLines))})
+	} else {
+		err = driver.Launch(s, k.attend, grid, &p)
+	}
+	if err != nil || splits == 1 {
 		return err
 	}
 	return driver.Launch(s, k.combine, driver.Grid{X: int(p.Heads), Y: rows, Threads: 128}, &p)

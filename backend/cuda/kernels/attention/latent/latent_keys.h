@@ -21,8 +21,13 @@ struct Shared {
   DEVICE u32 loaded(int tile, int panel) const { return full + 8 * (tile * PANELS + panel); }
   DEVICE u32 released(int tile, int half) const { return empty + 8 * (2 * tile + half); }
   DEVICE u32 tile(int t) const { return k + t * TILE; }
-  DEVICE void release(int tile, int half) const {
-    if (lane() == 0) mbarrierArrive(released(tile, half));
+  // release says that a warp has read half a tile; PAIR: to both blocks of a cluster, as each loads a part of it for both.
+  template <bool PAIR> DEVICE void release(int tile, int half) const {
+    if (PAIR) {
+      if (lane() < 2) mbarrierArriveRemote(released(tile, half), lane());
+    } else if (lane() == 0) {
+      mbarrierArrive(released(tile, half));
+    }
   }
 };
 enum { P0_READY = 1, P1_READY, ALL, OWN }; // named barriers of both warpgroups; OWN: two, of each
@@ -50,13 +55,46 @@ struct Finder {
   }
 };
 
-// loadKeys loads keys of 16 bits, by cp.async.
-DEVICE void loadKeys(const LatentParams& p, const Shared& at, const LatentRow& row, int pairs) {
+// LatentPairParams is a launch whose blocks work in clusters of two, which take neighbouring heads of a row.
+struct LatentPairParams {
+  TensorMap keys; // of the cache, in boxes of 64 numbers of `lines` keys
+  LatentParams latent;
+  int lines, pad[7];
+};
+
+// loadKeys loads keys of 16 bits, by cp.async. PAIR: each block of a cluster loads half of the lines of a tile for both (TMA multicast), but for the last pair
+// of tiles, if it is not whole.
+template <bool PAIR> DEVICE void loadKeys(const LatentParams& p, const TensorMap* map, int boxLines, const Shared& at, const LatentRow& row, int pairs) {
   Finder finder(p, row);
-  int t = finder.tile, chunk = threadX() % 8, slots[LINES];
+  int t = finder.tile, chunk = threadX() % 8, slots[LINES], rank = PAIR ? clusterRank() : 0, shift = p.step.pageShift;
   finder.find(slots, 0);
   u32 mine = at.tile(t) + swizzled(finder.line, chunk);
   for (int pair = 0; pair < pairs; pair++) {
+    if (PAIR && row.first + (pair + 1) * 2 * KEYS <= row.end) {
+      bool issues = threadX() % 64 == 0;
+      int box[KEYS / 2 / 16], first = row.first + (2 * pair + t) * KEYS + rank * (KEYS / 2);
+      UNROLL for (int i = 0; i < KEYS / 2 / 16; i++) {
+        int key = first + i * 16;
+        box[i] = (finder.pages[key >> shift] << shift) + (key & ((1 << shift) - 1));
+      }
+      UNROLL for (int h = 0; h < 2; h++) {
+        int half = t ^ h;
+        if (pair > 0) mbarrierWait(at.released(t, half), (pair + 1) & 1);
+        for (int i = 0; i < HALF + h; i++) {
+          int c = i < HALF ? half * HALF + i : ROPE;
+          u32 to = at.tile(t) + c * PANEL + rank * (PANEL / 2), bar = at.loaded(t, c);
+          if (issues) {
+            mbarrierExpectTx(bar, PANEL);
+            tmaLoadMulticast(to, map, c * 64, box[0], bar, EVICT_FIRST);
+            if (boxLines == 16) tmaLoadMulticast(to + 16 * 128, map, c * 64, box[1], bar, EVICT_FIRST);
+          } else {
+            mbarrierArrive(bar);
+          }
+        }
+      }
+      if (pair + 1 < pairs && row.first + (pair + 2) * 2 * KEYS > row.end) finder.find(slots, pair + 1);
+      continue;
+    }
     UNROLL for (int h = 0; h < 2; h++) {
       int half = t ^ h;
       if (pair > 0) mbarrierWait(at.released(t, half), (pair + 1) & 1);

@@ -2,8 +2,9 @@
 // one row and a split of its keys, 64 at a time. A tile of keys serves both products, and two lie in shared memory beside the queries. Of each pair of
 // tiles one warpgroup makes the scores of the first and one those of the second, and each accumulates half of the numbers of the result, since no
 // warpgroup has registers for all: P of the one tile it has in registers, P of the other it reads from shared memory, where the other warpgroup has put it
-// (the "seesaw" schedule of FlashMLA). While one makes its softmax, the products of the other run. A third warpgroup loads keys row by row (cp.async), so
-// that chosen ones cost what others do.
+// (as in the "seesaw" schedule of FlashMLA). While one makes its softmax, the products of the other run, and the first tile is free for the next keys before
+// the second's softmax is made. A third warpgroup loads keys row by row (cp.async), so that chosen ones cost what others do; or, where two blocks have the same
+// keys, the two are a cluster, and each loads half of every tile for both by TMA (latent_pair).
 #if __CUDA_ARCH__ >= 900
 #include "latent_keys.h"
 
@@ -39,7 +40,7 @@ DEVICE u64 opaque(u64 x) {
 }
 
 // Consumer is a warpgroup: the scores of tile GROUP of each pair, and half GROUP of the numbers of the result.
-template <typename N, int GROUP> struct Consumer {
+template <typename N, int GROUP, bool PAIR> struct Consumer {
   static constexpr int OTHER = GROUP ^ 1;
   const LatentParams& p;
   const Shared& at;
@@ -140,7 +141,7 @@ template <typename N, int GROUP> struct Consumer {
       multiplyOwn();
       wgmmaWait<0>();
       settle(out);
-      at.release(0, 0);
+      at.release<PAIR>(0, 0);
       namedBarrierSync(P1_READY, 256);
       UNROLL for (int h = 0; h < 2; h++) scale[h] = at.scale1[line + 8 * h], rowMax[h] = at.rowMax[line + 8 * h], sum[h] *= scale[h];
       rescale(scale);
@@ -148,7 +149,7 @@ template <typename N, int GROUP> struct Consumer {
       bool more = i + 1 < pairs;
       multiplyKeys(i + 1, 0, more);
       wgmmaWait<1>();
-      at.release(1, 0);
+      at.release<PAIR>(1, 0);
       multiplyKeys(i + 1, 1, more);
       wgmmaWait<0>();
       settle(out);
@@ -175,12 +176,12 @@ template <typename N, int GROUP> struct Consumer {
       namedBarrierArrive(P1_READY, 256);
       wgmmaWait<0>();
       settle(out);
-      at.release(0, 1);
+      at.release<PAIR>(0, 1);
       rescale(scale);
       multiplyOwn();
       wgmmaWait<0>();
       settle(out);
-      at.release(1, 1);
+      at.release<PAIR>(1, 1);
     }
   }
 
@@ -230,7 +231,7 @@ template <typename N> DEVICE void loadQueries(const LatentParams& p, u32 to, int
   namedBarrierSync(ALL, 256);
 }
 
-template <typename N, typename C> DEVICE void attend(const LatentParams& p) {
+template <typename N, typename C, bool PAIR = false> DEVICE void attend(const LatentParams& p, const TensorMap* map = nullptr, int boxLines = 0) {
   SHARED static u64 barriers[2 * PANELS + 4];
   SHARED static float rows[5][HEADS];
   Shared at;
@@ -238,38 +239,42 @@ template <typename N, typename C> DEVICE void attend(const LatentParams& p) {
   at.rowMax = rows[0], at.scale0 = rows[1], at.scale1 = rows[2], at.sums = rows[3];
   if (threadX() == 0) {
     for (int i = 0; i < 2 * PANELS; i++) mbarrierInit(at.full + 8 * i, 64);
-    for (int i = 0; i < 4; i++) mbarrierInit(at.empty + 8 * i, 4);
+    for (int i = 0; i < 4; i++) mbarrierInit(at.empty + 8 * i, PAIR ? 8 : 4);
     mbarrierInitFence();
   }
   if (threadX() < HEADS) at.rowMax[threadX()] = MASK_VALUE;
-  barrier();
+  if (PAIR) clusterBarrier();
+  else barrier();
   launchDependentsAndWait();
   // Blocks of heads of a row run side by side and share its keys in the L2 cache; the last rows of a prompt, which see the most keys, go first.
   int blocks = ceilDiv(p.heads, HEADS), r = gridX() / blocks - 1 - blockX() / blocks, head0 = blockX() % blocks * HEADS;
   LatentRow row(p, r, blockY(), 2 * KEYS);
   if (row.skipped()) return;
-  constexpr int LOADER_REGISTERS = sizeof(C) == 1 ? 104 : 56, CONSUMER_REGISTERS = sizeof(C) == 1 ? 200 : 224;
+  constexpr int LOADER_REGISTERS = sizeof(C) == 1 ? 104 : PAIR ? 72 : 56, CONSUMER_REGISTERS = sizeof(C) == 1 ? 200 : PAIR ? 216 : 224;
   int keys = maxi(row.end - row.first, 0), pairs = ceilDiv(keys, 2 * KEYS), group = uniform(warp()) / 4;
   if (group == 2) {
     setmaxnregDec<LOADER_REGISTERS>();
     if constexpr (sizeof(C) == 1) widenKeys<C>(p, at, row, pairs);
-    else loadKeys(p, at, row, pairs);
+    else loadKeys<PAIR>(p, map, boxLines, at, row, pairs);
   } else if (group == 0) {
     setmaxnregInc<CONSUMER_REGISTERS>();
     loadQueries<N>(p, at.q, r, head0);
-    Consumer<N, 0> consumer(p, at);
+    Consumer<N, 0, PAIR> consumer(p, at);
     consumer.first(pairs, keys);
     consumer.store(r, head0, blockY());
   } else {
     setmaxnregInc<CONSUMER_REGISTERS>();
     loadQueries<N>(p, at.q, r, head0);
-    Consumer<N, 1> consumer(p, at);
+    Consumer<N, 1, PAIR> consumer(p, at);
     consumer.second(pairs, keys);
     consumer.store(r, head0, blockY());
   }
+  if (PAIR) clusterBarrierUnaligned(); // the other block may still arrive at this block's mbarriers
 }
 KERNEL(384, 1) latent_wide_bf16(PARAM LatentParams p) { attend<Bf16, bf16>(p); }
 KERNEL(384, 1) latent_wide_f16(PARAM LatentParams p) { attend<Half, f16>(p); }
+KERNEL(384, 1) latent_pair_bf16(PARAM LatentPairParams p) { attend<Bf16, bf16, true>(p.latent, &p.keys, p.lines); }
+KERNEL(384, 1) latent_pair_f16(PARAM LatentPairParams p) { attend<Half, f16, true>(p.latent, &p.keys, p.lines); }
 KERNEL(384, 1) latent_wide_f8(PARAM LatentParams p) { attend<Half, f8>(p); }
 KERNEL(384, 1) latent_wide_i8(PARAM LatentParams p) { attend<Bf16, i8>(p); }
 #endif

@@ -14,7 +14,7 @@ import (
 // TestMirrors; what the kernels compute is tested by the op table (backend/cuda/device_test.go).
 func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "attention/latent/latent", map[string]uintptr{"latent_": unsafe.Sizeof(params{})})
-	gputest.Mirrors(t, "attention/latent/latent_sm90", map[string]uintptr{"latent_": unsafe.Sizeof(params{})})
+	gputest.Mirrors(t, "attention/latent/latent_sm90", map[string]uintptr{"latent_wide": unsafe.Sizeof(params{}), "latent_pair": unsafe.Sizeof(pairParams{})})
 }
 
 // TestSplits: few rows are split until all multiprocessors have work, many are not, and partial results never take more than their memory.
@@ -102,6 +102,9 @@ func compareWide(g *gputest.GPU, heads, splits, most int, cache graph.Type) {
 		}
 	}
 	near("wide", compute(func() (*Kernel, error) { return bindWide(g, p, partial) }))
+	if p.Page = page; paired(p) {
+		near("in clusters", compute(func() (*Kernel, error) { return New(g.Loader, p, partial) }))
+	}
 }
 
 func bindWide(g *gputest.GPU, p Problem, partial driver.Ptr) (*Kernel, error) {
@@ -133,7 +136,7 @@ func benchmark(g *gputest.GPU, page, seqs, length, most, heads int, cache graph.
 		rowSeq = append(rowSeq, int32(s))
 	}
 	step.RowSeq = g.Ints(rowSeq...)
-	p := Problem{Q: g.Noise(seqs * heads * k * 2), Y: g.Poisoned(seqs * heads * v * 2), Heads: heads, KSize: k, VSize: v, Scale: 0.07, Type: cache, Most: most}
+	p := Problem{Q: g.Noise(seqs * heads * k * 2), Y: g.Poisoned(seqs * heads * v * 2), Heads: heads, KSize: k, VSize: v, Scale: 0.07, Type: cache, Most: most, Page: page}
 	n := length
 	if most > 0 {
 		n = most
