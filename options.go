@@ -105,7 +105,6 @@ const (
 const (
 	defaultContext  = 8192
 	defaultParallel = 8
-	pageSize        = 16 // tokens
 	maxStepTokens   = 1 << 16
 	defaultLoRARank = 64
 	defaultCPULoRAs = 256
@@ -192,6 +191,12 @@ func (o Options) engine() engine.Options {
 	return e
 }
 
+// pageTokens is how many tokens a page of the cache has.
+func (o Options) pageTokens() int {
+	t, _ := device.CacheType(o.Backend, o.Cache) // the model's graph cannot be made of a wrong one
+	return graph.PageTokens(t)
+}
+
 // limits is the size of steps and contexts; setPages says how many pages there are. whole says that a text is computed in one
 // step, as encoders do it.
 func (o Options) limits(trained int, whole bool) backend.Limits {
@@ -203,6 +208,7 @@ func (o Options) limits(trained int, whole bool) backend.Limits {
 	if parallel == 0 {
 		parallel = min(defaultParallel, o.stepTokens())
 	}
+	pageSize := o.pageTokens()
 	lim := backend.Limits{Tokens: o.stepTokens(), Seqs: parallel, Logits: max(parallel, min(promptRows, o.stepTokens())), PageSize: pageSize, Adapters: o.MaxLoRAs}
 	lim.SeqPages = (context + pageSize - 1) / pageSize
 	if o.Speculation.Method != "" {

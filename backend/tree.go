@@ -18,6 +18,12 @@ type Keys struct {
 	Mask            uint64
 }
 
+// Group is the first key of the row's group of so many: where one ends, another begins. Rows of a token tree are of the group that the tree begins in.
+func (k *Keys) Group(size int) int {
+	at := min(k.Base, k.High-1)
+	return at - at%size
+}
+
 // Tree is how many rows of sequence s are a token tree.
 func (b *Batch) Tree(s int) int {
 	if len(b.TreeLen) == 0 {

@@ -33,10 +33,12 @@ type Builder struct {
 	names   map[string]*Weight
 	values  map[string]int // how often a value's name was asked for
 	shared  map[*Rotation]*Value
-	nextID  int
-	layer   int  // of the nodes built now
-	embeds  bool // token ids have been looked up
-	err     error
+	// residuals are the versions of the residual caches that belong to those of caches of I4.
+	residuals map[*Value]*Value
+	nextID    int
+	layer     int  // of the nodes built now
+	embeds    bool // token ids have been looked up
+	err       error
 }
 
 // NewBuilder starts a graph. lookup says which tensors there are; act and cache are the element types of activations
@@ -45,7 +47,7 @@ func NewBuilder(name string, lookup Lookup, act, cache Type) *Builder {
 	return &Builder{
 		act: act, cacheAs: cache,
 		g: &Graph{Name: name}, lookup: lookup,
-		names: map[string]*Weight{}, values: map[string]int{}, shared: map[*Rotation]*Value{}, layer: NoLayer,
+		names: map[string]*Weight{}, values: map[string]int{}, shared: map[*Rotation]*Value{}, residuals: map[*Value]*Value{}, layer: NoLayer,
 	}
 }
 
@@ -167,7 +169,13 @@ var one = Axis{Name: "one", Count: 1, Size: 1}
 // Cache declares the key and value store of a layer and returns its first version.
 func (b *Builder) Cache(layer int, k, v Axis, window int) *Value {
 	c := &Cache{Name: fmt.Sprintf("kv.%d", layer), Layer: layer, K: k, V: v, Type: b.cacheAs, Window: window}
-	return b.cache(c)
+	first := b.cache(c)
+	if c.Type == I4 {
+		newest := *c
+		newest.Name, newest.Type, newest.Window, newest.Residual = c.Name+".residual", F16, quant.Int4Group, true
+		b.residuals[first] = b.cache(&newest)
+	}
+	return first
 }
 
 // State declares a state of a recurrent layer, named for what it is the state of, and returns its first version.
@@ -184,6 +192,9 @@ func (b *Builder) cache(c *Cache) *Value {
 // LatentCache declares a store of a layer whose rows are k alone: the first v numbers of its one head are its values. kind tells stores of
 // one layer apart; rows of "kv" are what attention reads.
 func (b *Builder) LatentCache(kind string, layer int, k, v Axis) *Value {
+	if b.cacheAs == I4 {
+		b.fail("%s.%d keeps latent vectors, of which there is no int4; choose --kv-type int8", kind, layer)
+	}
 	c := &Cache{Name: fmt.Sprintf("%s.%d", kind, layer), Layer: layer, K: k, V: v, Latent: true, Type: b.cacheAs}
 	return b.cache(c)
 }

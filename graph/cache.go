@@ -1,6 +1,10 @@
 package graph
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ridge-llm/ridge/quant"
+)
 
 // Cache is what a layer keeps of a sequence from step to step: the paged key and value store of an attention layer, or the state of a
 // recurrent one. One node writes each version of it, in place.
@@ -12,9 +16,19 @@ type Cache struct {
 	// Latent says that V is a view of K, whose first numbers it is: a row is K alone, of one head (multi-head latent attention,
 	// DeepSeek-V2, arXiv:2405.04434).
 	Latent bool
-	Type   Type // of the stored numbers: F32, F16, BF16, I8 or F8
+	Type   Type // of the stored numbers: F32, F16, BF16, I8, F8 or I4
 	Window int  // rows that attention looks back, itself included; 0: all of them
 	Group  int  // which of Graph.CacheGroups it belongs to
+	// Residual says that it keeps the newest tokens of the cache before it, of I4, in 16 bits.
+	Residual bool
+}
+
+// PageTokens is how many tokens a page of a cache of this type has: whole groups.
+func PageTokens(cache Type) int {
+	if cache == I4 {
+		return quant.Int4Group
+	}
+	return 16
 }
 
 // Recurrent reports whether the cache is a state: as large for any number of tokens.
@@ -25,7 +39,11 @@ func (c *Cache) RowBytes() int64 {
 	if c.Latent {
 		return c.PartBytes(c.K)
 	}
-	return c.PartBytes(c.K) + c.PartBytes(c.V)
+	n := c.PartBytes(c.K) + c.PartBytes(c.V)
+	if c.Type == I4 {
+		n += int64(quant.Int4RangeBytes*c.K.Len()/quant.Int4Group + quant.Int4RangeBytes*c.V.Len()/quant.Int4Run(c.V.Size))
+	}
+	return n
 }
 
 // StateBytes is what a sequence's state takes; 0 of keys and values.
@@ -34,7 +52,7 @@ func (c *Cache) StateBytes() int64 { return F32.RowBytes(c.State.Len()) }
 // PageBytes is what one page of so many tokens takes or, of a recurrent layer, whose page is a state, that.
 func (c *Cache) PageBytes(pageSize int) int64 { return int64(pageSize)*c.RowBytes() + c.StateBytes() }
 
-// PartBytes is what a token's keys take (axis K), or its values (V), scales included, in bytes.
+// PartBytes is what a token's keys take (axis K), or its values (V), in bytes; scales included, but for those of I4.
 func (c *Cache) PartBytes(a Axis) int64 {
 	n := c.Type.RowBytes(a.Len())
 	if c.Type == I8 {

@@ -48,6 +48,7 @@ const (
 	Q8        // int8 in blocks of 32 with an F32 scale; see Q8Block
 	I8        // int8 with an F32 scale for each row of a matrix, or each head of a token in a cache
 	F8        // e4m3, a float of eight bits, with an F32 scale for each row of a matrix; without one in a cache
+	I4        // four bits with scales and minima in F16, in a cache alone; see quant.Int4Group
 )
 
 // Q8Block is how many numbers of a Q8 row share a scale. They are 127ths of the largest magnitude among them. A block
@@ -58,7 +59,7 @@ const (
 	Q8BlockBytes = 64
 )
 
-func (t Type) String() string { return [...]string{"f32", "f16", "bf16", "q8", "i8", "f8"}[t] }
+func (t Type) String() string { return [...]string{"f32", "f16", "bf16", "q8", "i8", "f8", "i4"}[t] }
 
 // RowBytes is the size in bytes of a row of n numbers; n is a multiple of Q8Block for Q8.
 func (t Type) RowBytes(n int) int64 {
@@ -69,6 +70,8 @@ func (t Type) RowBytes(n int) int64 {
 		return int64(n/Q8Block) * Q8BlockBytes
 	case I8, F8:
 		return int64(n) // beside scales
+	case I4:
+		return int64(n) / 2 // likewise
 	default:
 		return 2 * int64(n)
 	}

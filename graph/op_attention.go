@@ -11,23 +11,43 @@ func (KVWrite) Name() string { return "KVWrite" }
 // Attrs implements Op.
 func (KVWrite) Attrs() string { return "" }
 
-// Infer implements Op: cache, k [tokens, K], v [tokens, V] → the cache's next version. A row of a latent cache is written in two parts,
-// one behind the other (latent, rope key), or in one.
+// Infer implements Op: cache, k [tokens, K], v [tokens, V] → the cache's next version; of a cache of I4 cache, k, v, its residual cache → the next versions of
+// both. A row of a latent cache is written in two parts, one behind the other (latent, rope key), or in one.
 func (KVWrite) Infer(n *Node) ([]Value, error) {
 	if len(n.In) > 0 && n.In[0].Cache != nil && n.In[0].Cache.Latent {
 		return inferLatentWrite(n)
 	}
-	if err := arity(n, 3, 0, 0); err != nil {
+	caches, err := storesOf(n, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := arity(n, 2+len(caches), 0, 0); err != nil {
 		return nil, err
 	}
 	cache, k, v := n.In[0], n.In[1], n.In[2]
-	if cache.Cache == nil {
-		return nil, fmt.Errorf("%s is not a cache", cache.Name)
-	}
 	if k.Axis != cache.Cache.K || v.Axis != cache.Cache.V {
 		return nil, fmt.Errorf("%s takes rows of %s and %s, not %s and %s", cache.Name, cache.Cache.K, cache.Cache.V, k.Axis, v.Axis)
 	}
-	return []Value{{Cache: cache.Cache}}, nil
+	return caches, nil
+}
+
+// storesOf is the cache that a node has as an input, and the residual one that it has last where that is of I4.
+func storesOf(n *Node, at int) ([]Value, error) {
+	if len(n.In) <= at || n.In[at].Cache == nil {
+		return nil, fmt.Errorf("input %d is not a cache", at)
+	}
+	c := n.In[at].Cache
+	if c.Type != I4 {
+		return []Value{{Cache: c}}, nil
+	}
+	if c.K.Size%8 != 0 || c.V.Size%8 != 0 {
+		return nil, fmt.Errorf("%s has heads of %d and %d numbers, and int4 takes multiples of 8; choose --kv-type f16", c.Name, c.K.Size, c.V.Size)
+	}
+	last := n.In[len(n.In)-1].Cache
+	if last == nil || !last.Residual || last.Layer != c.Layer {
+		return nil, fmt.Errorf("%s is in int4 and comes without its residual cache", c.Name)
+	}
+	return []Value{{Cache: c}, {Cache: last}}, nil
 }
 
 // inferLatentWrite is Infer of a latent cache.
@@ -54,13 +74,24 @@ func inferLatentWrite(n *Node) ([]Value, error) {
 // Work implements Op.
 func (KVWrite) Work(n *Node, s *Step) Work {
 	w := traffic(n, s, 0)
-	w.CacheWrite = int64(s.Tokens()) * n.In[0].Cache.RowBytes()
+	for _, v := range n.Out {
+		w.CacheWrite += int64(s.Tokens()) * v.Cache.RowBytes()
+	}
 	return w
 }
 
 // KVWrite adds the store and returns the cache's next version.
 func (b *Builder) KVWrite(cache, k, v *Value) *Value {
-	return b.Emit(cache.Name, KVWrite{}, []*Value{cache, k, v})[0]
+	in := []*Value{cache, k, v}
+	residual := b.residuals[cache]
+	if residual != nil {
+		in = append(in, residual)
+	}
+	out := b.Emit(cache.Name, KVWrite{}, in)
+	if residual != nil {
+		b.residuals[out[0]] = out[1]
+	}
+	return out[0]
 }
 
 // LatentWrite adds the store of rows of a latent cache, parts one behind the other, and returns the cache's next version.
@@ -105,17 +136,18 @@ func (o Attention) Attrs() string {
 	return s
 }
 
-// Infer implements Op: q [tokens, heads × key size], cache, sinks? [1, heads] → [tokens, heads × value size].
+// Infer implements Op: q [tokens, heads × key size], cache, its residual cache? (of I4), sinks? [1, heads] → [tokens, heads × value size].
 func (o Attention) Infer(n *Node) ([]Value, error) {
-	if err := arity(n, 2, 0, 1); err != nil {
+	caches, err := storesOf(n, 1)
+	if err != nil {
+		return nil, err
+	}
+	if err := arity(n, 1+len(caches), 0, 1); err != nil {
 		return nil, err
 	}
 	q, cache := n.In[0], n.In[1].Cache
 	if err := matrix(q); err != nil {
 		return nil, err
-	}
-	if cache == nil {
-		return nil, fmt.Errorf("%s is not a cache", n.In[1].Name)
 	}
 	if q.Axis.Shards != cache.K.Shards && !cache.Latent { // a latent cache is whole on every device
 		return nil, fmt.Errorf("queries are %s and keys %s: their heads are not divided over devices alike", q.Axis, cache.K)
@@ -131,6 +163,9 @@ func (o Attention) Infer(n *Node) ([]Value, error) {
 			return nil, err
 		}
 	}
+	if o.Bidirectional && cache.Type == I4 {
+		return nil, fmt.Errorf("bidirectional attention over %s in int4, whose tokens are quantised as later ones come; choose --kv-type f16", cache.Name)
+	}
 	if o.Bidirectional && cache.Window != 0 {
 		return nil, fmt.Errorf("bidirectional attention over a cache with a window of %d", cache.Window)
 	}
@@ -141,7 +176,7 @@ func (o Attention) Infer(n *Node) ([]Value, error) {
 }
 
 // Work implements Op: q·k and p·v for every pair and head, and scale, maximum, exponential, sum and (once a row) the
-// division; the caches' rows are read once a sequence.
+// division; the caches' rows are read once a sequence. Those of a residual cache, fewer than quant.Int4Group of a sequence beside the step's own, count as rows of I4.
 func (o Attention) Work(n *Node, s *Step) Work {
 	q, c := n.In[0], n.In[1].Cache
 	perPair := int64(2*c.K.Size + 2*c.V.Size + 4)
@@ -169,5 +204,9 @@ func (o Attention) Work(n *Node, s *Step) Work {
 
 // Attention adds the attention of queries q over a version of a cache, with sinks if they are given.
 func (b *Builder) Attention(name string, q, cache *Value, o Attention, sinks ...*Weight) *Value {
-	return b.Emit(name, o, []*Value{q, cache}, sinks...)[0]
+	in := []*Value{q, cache}
+	if residual := b.residuals[cache]; residual != nil {
+		in = append(in, residual)
+	}
+	return b.Emit(name, o, in, sinks...)[0]
 }

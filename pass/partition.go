@@ -103,7 +103,7 @@ func (p *partitioner) lastReaders() map[*graph.Value]int {
 // copyCaches finds which caches stages have copies of, since their layers attend to keys of a layer in an earlier one: what is written to them is sent on.
 func (p *partitioner) copyCaches(until map[*graph.Value]int) {
 	for _, w := range p.graph.Nodes {
-		if len(w.Out) != 1 || w.Out[0].Cache == nil {
+		if _, ok := w.Op.(graph.KVWrite); !ok {
 			continue
 		}
 		here, last := false, p.stages[w]
@@ -344,7 +344,9 @@ func (p *partitioner) experts(r *graph.Rewriter, o graph.MoE, weights []*graph.W
 
 // cache is this device's part of a cache; nil when its layer is in another stage, and none here attends to it.
 func (p *partitioner) cache(c *graph.Cache) *graph.Cache {
-	again := slices.ContainsFunc(p.again, func(w *graph.Node) bool { return w.Out[0].Cache == c })
+	again := slices.ContainsFunc(p.again, func(w *graph.Node) bool {
+		return slices.ContainsFunc(w.Out, func(v *graph.Value) bool { return v.Cache == c })
+	})
 	if p.layout.stage(c.Layer, p.graph.Layers()) != p.rank.Stage && !again {
 		return nil
 	}

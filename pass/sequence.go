@@ -60,6 +60,9 @@ func (l Layout) checkSequence(g *graph.Graph) error {
 		case graph.SparseAttention, graph.TopKeys:
 			return fmt.Errorf("%s chooses among all keys of a sequence, which %d devices that divide rows (--sp) have parts of", n.Out[0].Name, l.ranks())
 		case graph.Attention:
+			if c := n.In[1].Cache; c.Type == graph.I4 {
+				return fmt.Errorf("%s is in int4, and %d devices that divide rows (--sp) would divide its groups of tokens; take --kv-type int8", c.Name, l.ranks())
+			}
 			if err := l.checkHeads(n); err != nil {
 				return err
 			}

@@ -19,8 +19,10 @@ const workerTasks = 16
 type attention struct {
 	dev           *Device
 	head          attn.Head
-	group         int    // of caches
-	sinks         vector // of each query head; nil: there are none
+	group         int         // of caches
+	residual      *attn.Cache // of one of I4; nil: there is none
+	newest        int         // the residual cache's group
+	sinks         vector      // of each query head; nil: there are none
 	q, out        []float32
 	heads         int // query heads
 	share         int // of them per key head
@@ -85,6 +87,12 @@ func newAttention(d *Device, n *graph.Node, a backend.Args) (*attention, error) 
 		group: c.Group, rows: max(1, tileRows/t.share), partialRows: partialRows(n, a.Limits), pageSize: a.Limits.PageSize,
 		tasks: (workerTasks*d.pool.N() + c.K.Count - 1) / c.K.Count, lines: d.deterministic,
 	})
+	if c.Type == graph.I4 {
+		if t.residual, err = cacheOf(n.In[2].Cache, a.In[2], a.Limits); err != nil {
+			return nil, err
+		}
+		t.newest = n.In[2].Cache.Group
+	}
 	if len(a.Weights) == 1 {
 		t.sinks = a.Weights[0].(vector)
 	}
@@ -145,11 +153,18 @@ func (t *attention) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) 
 	for _, r := range k.rows {
 		seen := &t.split.seen[r]
 		tile.AddTreeQueries(t.head, t.q[(int(r)*t.heads+first)*cache.KeySize:][:t.share*cache.KeySize], seen.Low, seen.High, seen.Base, seen.Mask)
+		if t.residual != nil {
+			tile.Newest(t.share, t.split.newest(int(r)))
+		}
 	}
-	pages := b.Table(t.group).Pages[int(k.seq)*b.SeqPages : (int(k.seq)+1)*b.SeqPages]
+	pages := pagesOf(b, t.group, k.seq)
 	tile.Line(t.split.line(int(k.rows[0]))) // a token whose keys lie apart is alone
 	for s := int(k.from); s < int(k.to); s++ {
-		tile.Segment(t.head, pages, kv, s)
+		if t.residual == nil {
+			tile.Segment(t.head, pages, kv, s)
+		} else {
+			tile.Int4Segment(t.head, pages, t.residual, pagesOf(b, t.newest, k.seq), kv, s)
+		}
 		if !k.split {
 			tile.Merge(s)
 			continue
@@ -169,6 +184,11 @@ func (t *attention) compute(tile *attn.Tile, b *backend.Batch, k *task, kv int) 
 			t.write(tile, i*t.share+j, first+j, t.out[(int(r)*t.heads+first+j)*t.result:][:t.result])
 		}
 	}
+}
+
+// pagesOf is a sequence's pages in a cache group.
+func pagesOf(b *backend.Batch, group int, seq int32) []int32 {
+	return b.Table(group).Pages[int(seq)*b.SeqPages : (int(seq)+1)*b.SeqPages]
 }
 
 // write writes the result of a tile's row, which is of some query head.

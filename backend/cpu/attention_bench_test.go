@@ -6,6 +6,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // BenchmarkAttention runs one layer of the Llama-3.2-1B shape and others on every core and reports fractions of the limit
@@ -20,6 +21,7 @@ func BenchmarkAttention(b *testing.B) {
 		{"decode4096", 32, 8, 64, 1, 4096, 1, 0, graph.F16},
 		{"decode4096/bf16", 32, 8, 64, 1, 4096, 1, 0, graph.BF16},
 		{"decode4096/int8", 32, 8, 64, 1, 4096, 1, 0, graph.I8},
+		{"decode4096/int4", 32, 8, 64, 1, 4096, 1, 0, graph.I4},
 		{"decode4096/f32", 32, 8, 64, 1, 4096, 1, 0, graph.F32},
 		{"decode4096/size128", 16, 8, 128, 1, 4096, 1, 0, graph.F16},
 		{"decode8x1024", 32, 8, 64, 1, 1024, 8, 0, graph.F16},
@@ -39,7 +41,8 @@ type attentionCase struct {
 }
 
 func (c attentionCase) limits() backend.Limits {
-	return backend.Limits{Tokens: c.new * c.seqs, Seqs: c.seqs, PageSize: 16, SeqPages: c.depth / 16, Pages: c.seqs * c.depth / 16}
+	page := graph.PageTokens(c.cache)
+	return backend.Limits{Tokens: c.new * c.seqs, Seqs: c.seqs, PageSize: page, SeqPages: c.depth / page, Pages: c.seqs * c.depth / page}
 }
 
 // node is the attention in a graph, and its cache.
@@ -47,7 +50,11 @@ func (c attentionCase) node() (*graph.Node, *graph.Cache) {
 	kv := graph.Axis{Name: "kv", Count: c.kv, Size: c.size}
 	cache := &graph.Cache{K: kv, V: kv, Type: c.cache}
 	q := &graph.Value{Axis: graph.Axis{Name: "heads", Count: c.heads, Size: c.size}}
-	return &graph.Node{Op: graph.Attention{Scale: 0.1}, In: []*graph.Value{q, {Cache: cache}}, Out: []*graph.Value{q}}, cache
+	n := &graph.Node{Op: graph.Attention{Scale: 0.1}, In: []*graph.Value{q, {Cache: cache}}, Out: []*graph.Value{q}}
+	if c.cache == graph.I4 {
+		n.In = append(n.In, &graph.Value{Cache: &graph.Cache{K: kv, V: kv, Type: graph.F16, Window: quant.Int4Group, Residual: true}})
+	}
+	return n, cache
 }
 
 // batch is a step in which every sequence computes its last tokens. Its pages lie anywhere.
@@ -64,7 +71,7 @@ func (c attentionCase) batch(lim backend.Limits) *backend.Batch {
 		batch.KVLen = append(batch.KVLen, int32(c.depth))
 		for p := range lim.SeqPages {
 			page := s*lim.SeqPages + p
-			if p*16 < c.common {
+			if p*lim.PageSize < c.common {
 				page = p
 			}
 			table.Pages = append(table.Pages, int32(page*7919%lim.Pages))
@@ -90,7 +97,11 @@ func (c attentionCase) launches(b *testing.B, d *Device, n *graph.Node, cache *g
 		layers = min(16, 600<<20/bytes)
 	}
 	for range layers {
-		l, err := k.Bind(n, backend.Args{In: []backend.Buffer{in, alloc(bytes)}, Out: []backend.Buffer{out}, Scratch: scratch, Limits: lim})
+		ins := []backend.Buffer{in}
+		for _, v := range n.In[1:] {
+			ins = append(ins, alloc(int64(lim.Pages)*lim.PageBytes(v.Cache)))
+		}
+		l, err := k.Bind(n, backend.Args{In: ins, Out: []backend.Buffer{out}, Scratch: scratch, Limits: lim})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -99,7 +99,9 @@ func (d *Device) cacheKernel(n *graph.Node) (k kernel) {
 			k.name, k.bind, k.scratch = "latent attention "+d.tier.String(), bindLatentAttention, d.latentScratch
 		}
 	case graph.KVWrite:
-		k.rowBlocks, k.partition = true, byRows
+		if n.In[0].Cache.Type != graph.I4 { // whose groups are made of rows of all workers
+			k.rowBlocks, k.partition = true, byRows
+		}
 		k.name, k.bind, k.scratch = "kvwrite", bindKVWrite, kvWriteScratch
 	case graph.Attention, graph.PartialAttention:
 		k.name, k.bind, k.scratch = "attention "+d.tier.String(), bindAttention, d.attentionScratch

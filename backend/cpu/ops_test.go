@@ -14,11 +14,18 @@ import (
 // TestOps compares every case of the op table with the reference: under every tier of instructions that the machine
 // has, with one and with several threads, for each type of cache.
 func TestOps(t *testing.T) {
+	int4 := 0
 	heavy := 0 // cases of ops that take their time, or of which there are many
 	for i, c := range testkit.Cases() {
-		for j, cache := range []graph.Type{graph.F32, graph.F16, graph.BF16, graph.I8} {
+		for j, cache := range []graph.Type{graph.F32, graph.F16, graph.BF16, graph.I8, graph.I4} {
 			if cache != graph.F32 && c.Op != "Attention" {
 				continue
+			}
+			if cache == graph.I4 {
+				if _, err := c.Built(graph.F32, cache); err != nil {
+					continue // latent vectors, and attention both ways
+				}
+				int4++
 			}
 			switch c.Op {
 			case "Attention", "Linear", "MoE", "AdaptedLinear", "AdaptedMoE", "LatentAttention", "LoRA":
@@ -28,6 +35,9 @@ func TestOps(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%s", c.Name, cache), func(t *testing.T) { compare(t, c, cache, uint64(i), (i+j)%4 == 0) })
 		}
+	}
+	if int4 < 100 {
+		t.Errorf("%d cases with a cache in int4", int4)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/attn"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // splitKV is how a step's attention is divided into tasks: which query tokens read which KV segments of which sequence
@@ -124,6 +125,15 @@ func (s *splitKV) see(b *backend.Batch) {
 			s.seen, s.apart = append(s.seen, k), append(s.apart, len(s.at))
 		}
 	}
+}
+
+// newest is the first key of a token's group in a cache of I4: see backend.Keys.Group. A branch of a token tree that counts as a line is of the group that the tree begins in.
+func (s *splitKV) newest(row int) int {
+	k := s.seen[row]
+	if n := len(s.line(row)); n > 0 {
+		k.Base = k.High - n
+	}
+	return k.Group(quant.Int4Group)
 }
 
 // line is the positions of a token's last keys; none: all keys are where they are in the text.

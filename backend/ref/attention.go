@@ -5,6 +5,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
 )
 
 // cacheRow is the bytes of keys (or values) of one slot. A page holds the keys of its tokens, then their values; one
@@ -23,19 +24,24 @@ func cacheRow(c *graph.Cache, b backend.Buffer, pageSize int, slot int, values b
 
 // kvWrite stores the step's keys and values at their slots.
 func kvWrite(d *Device, n *graph.Node, a backend.Args) {
-	c := n.In[0].Cache
+	c, to := n.In[0].Cache, a.Out[0]
+	if c.Type == graph.I4 {
+		d.counted.CacheWrite += int64(d.batch.Rows(graph.Tokens)) * c.RowBytes()
+		c, to = n.In[3].Cache, a.Out[1]
+		defer quantizeGroups(d, n, a)
+	}
 	for r, slot := range d.batch.Table(c.Group).Slots {
 		if c.Latent {
 			var row []float32
 			for i := range n.In[1:] {
 				row = append(row, d.read(n, a, 1+i, r)...)
 			}
-			storeHeads(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), false), c.Type, c.K, row)
+			storeHeads(cacheRow(c, to, a.Limits.PageSize, int(slot), false), c.Type, c.K, row)
 			d.counted.CacheWrite += c.RowBytes()
 			continue
 		}
-		storeHeads(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), false), c.Type, c.K, d.read(n, a, 1, r))
-		storeHeads(cacheRow(c, a.Out[0], a.Limits.PageSize, int(slot), true), c.Type, c.V, d.read(n, a, 2, r))
+		storeHeads(cacheRow(c, to, a.Limits.PageSize, int(slot), false), c.Type, c.K, d.read(n, a, 1, r))
+		storeHeads(cacheRow(c, to, a.Limits.PageSize, int(slot), true), c.Type, c.V, d.read(n, a, 2, r))
 		d.counted.CacheWrite += c.RowBytes()
 	}
 }
@@ -44,7 +50,6 @@ func kvWrite(d *Device, n *graph.Node, a backend.Args) {
 func attention(d *Device, n *graph.Node, a backend.Args) {
 	o, part := attentionOf(n)
 	c, axis, b := n.In[1].Cache, n.In[0].Axis, d.batch
-	pages := b.Table(c.Group).Pages
 	share := axis.Count / c.K.Count // query heads of one key head
 	var sinks []float32
 	if len(n.Weights) == 1 {
@@ -64,17 +69,11 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 				first = k.Low
 			}
 		}
-		keys, values := make([][]float32, length), make([][]float32, length)
-		for p := first; p < length; p++ {
-			slot := int(pages[s*b.SeqPages+p/a.Limits.PageSize])*a.Limits.PageSize + p%a.Limits.PageSize
-			keys[p], values[p] = make([]float32, c.K.Len()), make([]float32, c.V.Len())
-			loadHeads(keys[p], c.Type, c.K, cacheRow(c, a.In[1], a.Limits.PageSize, slot, false))
-			if c.Latent {
-				copy(values[p], keys[p])
-			} else {
-				loadHeads(values[p], c.Type, c.V, cacheRow(c, a.In[1], a.Limits.PageSize, slot, true))
-			}
-			d.counted.CacheRead += c.RowBytes()
+		stored := d.rowsOf(c, a.In[1], a.Limits.PageSize, s, first)
+		d.counted.CacheRead += int64(length-first) * c.RowBytes()
+		newest := stored
+		if c.Type == graph.I4 {
+			newest = d.rowsOf(n.In[2].Cache, a.In[2], a.Limits.PageSize, s, first)
 		}
 		for r := b.QStart[s]; r < b.QStart[s+1]; r++ {
 			q := d.read(n, a, 0, int(r))
@@ -83,9 +82,14 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 			seen := b.KeysOf(s, int(r), backend.Mask{Window: c.Window, Chunked: o.Chunked, Bidirectional: o.Bidirectional, Reach: o.Reach})
 			var rowKeys, rowValues [][]float32
 			for p := seen.Low; p < seen.High; p++ {
-				if seen.Sees(p) {
-					rowKeys, rowValues = append(rowKeys, keys[p]), append(rowValues, values[p])
+				if !seen.Sees(p) {
+					continue
 				}
+				from := stored
+				if p >= seen.Group(quant.Int4Group) {
+					from = newest
+				}
+				rowKeys, rowValues = append(rowKeys, from.keys[p]), append(rowValues, from.values[p])
 			}
 			for h := range axis.Count {
 				kv, sink := h/share, sinks[min(h, len(sinks)):min(h+1, len(sinks))]
@@ -103,6 +107,34 @@ func attentionOf(n *graph.Node) (o graph.Attention, part int) {
 		return o.Attention, 1
 	}
 	return n.Op.(graph.Attention), 0
+}
+
+// cached is the keys and values of a sequence in a cache, by their places.
+type cached struct{ keys, values [][]float32 }
+
+// rowsOf decodes those of sequence s from place first on.
+func (d *Device) rowsOf(c *graph.Cache, b backend.Buffer, pageSize, s, first int) (x cached) {
+	length := int(d.batch.KVLen[s])
+	x.keys, x.values = make([][]float32, length), make([][]float32, length)
+	for p := first; p < length; p++ {
+		slot := slotOf(d.batch, c.Group, s, p, pageSize)
+		k, v := make([]float32, c.K.Len()), make([]float32, c.V.Len())
+		switch {
+		case c.Type == graph.I4:
+			keys, values := int4Group(c, b, pageSize, slot)
+			keys.load(k, p%quant.Int4Group)
+			values.load(v, p%quant.Int4Group)
+		default:
+			loadHeads(k, c.Type, c.K, cacheRow(c, b, pageSize, slot, false))
+			if c.Latent {
+				copy(v, k)
+			} else {
+				loadHeads(v, c.Type, c.V, cacheRow(c, b, pageSize, slot, true))
+			}
+		}
+		x.keys[p], x.values[p] = k, v
+	}
+	return x
 }
 
 // attend is one query head, with its sink if there is one, against the keys it may see, whose head starts at kOff (vOff for

@@ -59,7 +59,7 @@ type Runner struct {
 	profile *price.Profile
 }
 
-const pageSize, prompt = 16, 32
+const prompt = 32
 
 // New compiles the model, and the draft model if there is one, for the device. A profile prices steps.
 func New(m Files, small *Files, dev backend.Device, p *price.Profile, o Options) (r *Runner, err error) {
@@ -69,6 +69,7 @@ func New(m Files, small *Files, dev backend.Device, p *price.Profile, o Options)
 			r.Close()
 		}
 	}()
+	pageSize := graph.PageTokens(o.Cache)
 	lim := backend.Limits{Tokens: max(o.Chunk, o.Sequences*(1+o.Draft)), Seqs: o.Sequences, Logits: o.Sequences * (1 + o.Draft), PageSize: pageSize}
 	lim.SeqPages = (prompt+o.Tokens)/pageSize + 1
 	lim.Pages = lim.SeqPages * lim.Seqs

@@ -90,8 +90,6 @@ type Options struct {
 	LoRAs   pass.Adapters
 }
 
-const pageSize = 16
-
 // New compiles a model for a device, or those of a layout, and measures the first one's peaks.
 func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Options) (*Runner, error) {
 	dev := devices[0]
@@ -109,6 +107,7 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 	if err != nil {
 		return nil, err
 	}
+	pageSize := graph.PageTokens(o.Cache)
 	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize, Adapters: o.LoRAs.Slots}
 	lim.SeqPages = o.Tokens/pageSize + 1
 	lim.Pages = lim.SeqPages * o.Batch

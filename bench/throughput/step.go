@@ -60,6 +60,7 @@ func (r *Runner) fillCache(depth, sequences int) error {
 	if err := r.finish(); err != nil {
 		return err
 	}
+	pageSize := r.prog.Limits().PageSize
 	pages := (depth + pageSize - 1) / pageSize
 	for s := 1; s < sequences; s++ {
 		for group, of := range r.prog.Groups() {

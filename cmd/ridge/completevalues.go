@@ -57,7 +57,7 @@ func flagValues(f *pflag.Flag) func() []string {
 	case "backend":
 		return named("cpu", "cuda", "ref")
 	case "kv-type":
-		return named("f16", "bf16", "f32", "int8", "fp8")
+		return named("f16", "bf16", "f32", "int8", "fp8", "int4")
 	case "quantization":
 		return named("fp8", "int8", "int4", "w8a8", "llm.int8")
 	case "policy":

@@ -27,16 +27,16 @@ type modelShapeFlags struct {
 func (f *modelShapeFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.number, "type", "", "number format of the matrices, as for ridge convert; default: as the model has them")
-	fl.StringVar(&f.cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8")
+	fl.StringVar(&f.cache, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8, int4")
 	addQuantization(fl, &f.quantization)
 }
 
 // parse reads the flags that are names.
 func (f *modelShapeFlags) parse() error {
-	types := map[string]graph.Type{"f16": graph.F16, "bf16": graph.BF16, "f32": graph.F32, "int8": graph.I8, "fp8": graph.F8}
+	types := map[string]graph.Type{"f16": graph.F16, "bf16": graph.BF16, "f32": graph.F32, "int8": graph.I8, "fp8": graph.F8, "int4": graph.I4}
 	var ok bool
 	if f.kvType, ok = types[f.cache]; !ok {
-		return fmt.Errorf("--kv-type %q; f16, bf16, f32, int8 and fp8 are possible", f.cache)
+		return fmt.Errorf("--kv-type %q; f16, bf16, f32, int8, fp8 and int4 are possible", f.cache)
 	}
 	return nil
 }

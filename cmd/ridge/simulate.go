@@ -265,10 +265,10 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 			return err
 		}
 	}
-	const page = 16
+	page := graph.PageTokens(f.shape.kvType)
 	lim := backend.Limits{Tokens: f.limits.StepTokens, Seqs: f.limits.Sequences, Logits: f.limits.Sequences, PageSize: page}
 	lim.SeqPages = (f.limits.Context + page - 1) / page
-	lim.Pages = int(min(s.CacheTokens()/page, int64(lim.SeqPages)*int64(lim.Seqs)))
+	lim.Pages = int(min(s.CacheTokens()/int64(page), int64(lim.SeqPages)*int64(lim.Seqs)))
 	switch {
 	case f.kvTokens < 0:
 		return fmt.Errorf("--kv-tokens is %d; 0 (what fits) or more is possible", f.kvTokens)
@@ -284,7 +284,7 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 	if f.accept != -1 {
 		lim.Logits = lim.Seqs * (1 + max(f.drafts, 1))
 	}
-	f.setSwap(&lim, p, s.Memory.CacheToken*page)
+	f.setSwap(&lim, p, s.Memory.CacheToken*int64(page))
 	f.sharePages(&lim, g)
 	f.options.Limits = lim
 	return nil

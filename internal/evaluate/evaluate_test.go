@@ -161,7 +161,7 @@ func TestCacheTypes(t *testing.T) {
 		backend string
 		cache   graph.Type
 		most    float64 // of the loss that is more or less
-	}{{"cpu", graph.F16, 1e-3}, {"cpu", graph.BF16, 1e-2}, {"cpu", graph.I8, 1e-2}, {"ref", graph.I8, 1e-2}} {
+	}{{"cpu", graph.F16, 1e-3}, {"cpu", graph.BF16, 1e-2}, {"cpu", graph.I8, 1e-2}, {"ref", graph.I8, 1e-2}, {"cpu", graph.I4, 4e-2}, {"ref", graph.I4, 4e-2}} {
 		dir, err := modeldir.Open(small)
 		if err != nil {
 			t.Fatal(err)

@@ -65,7 +65,7 @@ func (m *Model) compile(dev backend.Device, o Options) error {
 		return err
 	}
 	whole := g
-	lim := backend.Limits{Seqs: 1, PageSize: 16, Tokens: min(stepTokens, o.Context), Logits: min(stepTokens, o.Context)}
+	lim := backend.Limits{Seqs: 1, PageSize: graph.PageTokens(o.Cache), Tokens: min(stepTokens, o.Context), Logits: min(stepTokens, o.Context)}
 	lim.SeqPages = o.Context/lim.PageSize + 1
 	lim.Pages = lim.SeqPages
 	if o.EarlyExit != nil {

@@ -96,7 +96,7 @@ func (c Case) Built(act, cache graph.Type) (*graph.Graph, error) {
 
 // Build makes a case's graph, weights, limits and batches.
 func (c Case) Build(act, cache graph.Type, seed uint64) (*graph.Graph, Weights, backend.Limits, []*backend.Batch, error) {
-	lim := LimitsFor(c.Steps, 16)
+	lim := LimitsFor(c.Steps, graph.PageTokens(cache))
 	g, err := c.Built(act, cache)
 	if err != nil {
 		return nil, nil, lim, nil, err

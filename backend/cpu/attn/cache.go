@@ -19,10 +19,11 @@ const (
 	F16
 	BF16
 	I8 // with a float32 scale for each head of a token; keys are stored with an offset of 128
+	I4 // in groups of tokens, which are written at once: see int4.go
 	elementCount
 )
 
-// Bytes is the size of a number.
+// Bytes is the size of a number; of I4 there are two in a byte.
 func (e Element) Bytes() int {
 	return [...]int{4, 2, 2, 1}[e]
 }
@@ -39,9 +40,18 @@ type Cache struct {
 	Latent bool
 }
 
-// block is the offset of a head's keys in one block of a page, in bytes; values follow at valueOffset.
+// block is the offset of a head's keys in one block of a page, in bytes; values follow at valueOffset. With I4 it is that of the block's group.
 func (c *Cache) block(page, block, head int) int {
-	return ((page*(c.PageSize/Block)+block)*c.Heads + head) * c.blockBytes()
+	size, halvings := c.stored()
+	return ((page*(c.PageSize/Block>>halvings)+block>>halvings)*c.Heads + head) * size
+}
+
+// stored is the size of what a head has in one piece, a block or with I4 a group, and how often the number of blocks is halved to get that of such pieces.
+func (c *Cache) stored() (size, halvings int) {
+	if c.Element == I4 {
+		return c.int4Bytes(), int4Halvings
+	}
+	return c.blockBytes(), 0
 }
 
 // blockBytes is the size of a head's block of keys and values.

@@ -20,9 +20,10 @@ const ahead = keyTile / Block
 // kernels are one tier's functions.
 type kernels struct {
 	lanes   int                        // numbers in a vector
-	matmuls [elementCount][]matmulFunc // by rows - 1; none of I8
+	matmuls [elementCount][]matmulFunc // by rows - 1; none of I8 and I4
 	softmax func(scores, rowMax, rowSum, rescale *float32, n int)
 	i8      int8Kernels
+	int4    int4Func
 }
 
 // generic is plain Go.
@@ -31,6 +32,7 @@ var generic = &kernels{
 	matmuls: [elementCount][]matmulFunc{genericMatmuls(readF32, 4), genericMatmuls(readF16, 2), genericMatmuls(readBF16, 2)},
 	softmax: genericSoftmax,
 	i8:      genericInt8,
+	int4:    genericInt4,
 }
 
 func readF32(p *byte) float32  { return *(*float32)(unsafe.Pointer(p)) }

@@ -31,7 +31,7 @@ var avxVNNI = avx2Kernels(int8Kernels{
 
 func avx2Kernels(i8 int8Kernels) *kernels {
 	return &kernels{
-		lanes: 8, softmax: softmaxY, i8: i8,
+		lanes: 8, softmax: softmaxY, i8: i8, int4: unpackInt4Y,
 		matmuls: [elementCount][]matmulFunc{
 			F32:  {matmulF32x1Y, matmulF32x2Y, matmulF32x3Y, matmulF32x4Y, matmulF32x5Y, matmulF32x6Y},
 			F16:  {matmulF16x1Y, matmulF16x2Y, matmulF16x3Y, matmulF16x4Y, matmulF16x5Y, matmulF16x6Y},
@@ -42,7 +42,7 @@ func avx2Kernels(i8 int8Kernels) *kernels {
 
 // avx512 is AVX-512.
 var avx512 = &kernels{
-	lanes: 16, softmax: softmaxZ,
+	lanes: 16, softmax: softmaxZ, int4: unpackInt4Z,
 	matmuls: [elementCount][]matmulFunc{
 		F32: {
 			matmulF32x1Z, matmulF32x2Z, matmulF32x3Z, matmulF32x4Z, matmulF32x5Z, matmulF32x6Z,

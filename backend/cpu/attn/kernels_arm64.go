@@ -23,7 +23,7 @@ var (
 // neonKernels have one quantization for Q and P: with keys made signed there is no bias.
 func neonKernels(qk []qkInt8Func, pv []pvInt8Func, quantize func(x, by *float32, n, rows int, most float32, scale *float32)) *kernels {
 	return &kernels{
-		lanes: 8, softmax: softmaxQ,
+		lanes: 8, softmax: softmaxQ, int4: genericInt4,
 		matmuls: [elementCount][]matmulFunc{
 			F32:  {matmulF32x1Q, matmulF32x2Q, matmulF32x3Q, matmulF32x4Q, matmulF32x5Q, matmulF32x6Q},
 			F16:  {matmulF16x1Q, matmulF16x2Q, matmulF16x3Q, matmulF16x4Q, matmulF16x5Q, matmulF16x6Q},

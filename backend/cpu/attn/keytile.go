@@ -11,7 +11,7 @@ func (t *Tile) attendKeyTile(h Head, pages []int32, head, from, to, end int) {
 		t.moveKeys(c, pages, head, from, to, end)
 	}
 	bytes := c.int8Products()
-	converted := !bytes && (c.Latent || t.rows >= convertRows && c.Element != F32 || t.valueSize%(2*t.k.lanes) != 0)
+	converted := !bytes && (c.Latent || c.Element == I4 || t.rows >= convertRows && c.Element != F32 || t.valueSize%(2*t.k.lanes) != 0)
 	most := len(t.k.matmuls[F32])
 	if bytes {
 		most = len(t.k.i8.qk)
@@ -44,14 +44,15 @@ func (t *Tile) attendKeyTile(h Head, pages []int32, head, from, to, end int) {
 // fillBlockTable fills the table of the key tile's blocks and of the next key tile's, which are prefetched; where there is no next
 // block, any other is taken.
 func (t *Tile) fillBlockTable(c *Cache, pages []int32, head, from, end int) {
-	perPage, size := c.PageSize/Block, c.blockBytes()
+	perPage := c.PageSize / Block
+	size, halvings := c.stored()
 	page, in, last := from/c.PageSize, from%c.PageSize/Block, (end-1-from)/Block
 	for i := range t.blocks {
 		if i > last {
 			t.blocks[i] = t.blocks[max(i-ahead, 0)]
 			continue
 		}
-		t.blocks[i] = &c.Data[((int(pages[page])*perPage+in)*c.Heads+head)*size]
+		t.blocks[i] = &c.Data[((int(pages[page])*(perPage>>halvings)+in>>halvings)*c.Heads+head)*size]
 		if in++; in == perPage {
 			page, in = page+1, 0
 		}
@@ -60,8 +61,12 @@ func (t *Tile) fillBlockTable(c *Cache, pages []int32, head, from, end int) {
 
 // convert makes float32 of the key tile's first n keys and values.
 func (t *Tile) convert(c *Cache, n int) {
-	if c.Latent {
+	switch {
+	case c.Latent:
 		t.convertLatent(c, n)
+		return
+	case c.Element == I4:
+		t.convertInt4(c, n)
 		return
 	}
 	for i := 0; i*Block < n; i++ {

@@ -25,6 +25,13 @@ type Head struct {
 	Softcap float32 // 0: none
 }
 
+// span is the keys of each row.
+type span struct {
+	low  []int32 // the first
+	high []int32 // and their end; of a row that has none it is not above low
+	base []int32 // of a row of a token tree, the tree's first key; else high
+}
+
 // Tile is one thread's working memory: rows of Q, each a query head of a token, that attend to one key head.
 type Tile struct {
 	k   *kernels
@@ -34,10 +41,8 @@ type Tile struct {
 	stride             int // floats from one row's output to the next: valueSize in whole pairs of vectors
 
 	rows int
-	low  []int32   // first key that a row attends to
-	high []int32   // and the end of the keys that it does
-	base []int32   // of a row of a token tree, the tree's first key; else high
-	tree []uint64  // keys from base on that it attends to, a bit each
+	span           // keys that a row attends to
+	tree []uint64  // of those from base on, which it does, a bit each
 	q    []float32 // [row][keySize], scaled
 
 	acc, total         []float32 // [row][stride] of the segment and of all segments merged so far
@@ -51,6 +56,8 @@ type Tile struct {
 	chosen             []float32 // positions of the keys, where they are chosen; nil: they are those of the sequence
 	line               []int32   // positions of the last keys, see Line
 	moved              []byte    // [keyTile/Block] blocks with copies of keys that lie apart
+	newest             []int32   // [row] first key that is read from a residual cache, see Int4Segment
+	part               span      // what is read from one of the two caches
 
 	// Where keys and values are bytes, see int8Kernels:
 	qScale []float32 // [row]
@@ -73,7 +80,7 @@ func (k *kernels) stride(valueSize int) int {
 // TileFloats is the memory that NewTile needs.
 func TileFloats(tier gemm.Tier, rows, keySize, valueSize int) int {
 	stride := kernelsOf(tier).stride(valueSize)
-	return rows*(keySize+2*stride+keyTile+11) + keyTile*(keySize+stride) + movedFloats(keySize, valueSize) + keySize + 16
+	return rows*(keySize+2*stride+keyTile+15) + keyTile*(keySize+stride) + movedFloats(keySize, valueSize) + keySize + 16
 }
 
 // NewTile lays a tile of up to so many rows out in mem, which holds TileFloats and whose contents need not last from one use to the next.
@@ -99,6 +106,7 @@ func NewTile(tier gemm.Tier, mem []float32, rows, keySize, valueSize int) *Tile 
 	t.qScale, t.pScale = take(rows), take(rows)
 	ints := func() []int32 { return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(take(rows)))), rows) }
 	t.low, t.high, t.base, t.qBias = ints(), ints(), ints(), ints()
+	t.part, t.newest = span{ints(), ints(), ints()}, ints()
 	t.tree = make([]uint64, rows)
 	t.row, t.ones = take(keySize), make([]float32, keySize) // the ones not in mem, which others write to between the steps
 	for i := range t.ones {
@@ -138,11 +146,13 @@ func (t *Tile) AddTreeQueries(h Head, q []float32, low, high, base int, mask uin
 	}
 }
 
-// bounds are the first key that any row in [from, to) attends to and the end of the keys that they do.
+// bounds are the first key that any row in [from, to) attends to and the end of the keys that they do; 0 where they attend to none.
 func (t *Tile) bounds(from, to int) (low, high int) {
-	low, high = int(t.low[from]), int(t.high[from])
-	for i := from + 1; i < to; i++ {
-		low, high = min(low, int(t.low[i])), max(high, int(t.high[i]))
+	low = math.MaxInt
+	for i := from; i < to; i++ {
+		if t.low[i] < t.high[i] {
+			low, high = min(low, int(t.low[i])), max(high, int(t.high[i]))
+		}
 	}
 	return low, high
 }
@@ -150,10 +160,20 @@ func (t *Tile) bounds(from, to int) (low, high int) {
 // Segment attends to the keys of KV segment s, which are in the pages of the head's sequence, and leaves the rows' results
 // of it in the tile: see Partial and Merge.
 func (t *Tile) Segment(h Head, pages []int32, head, s int) {
+	t.begin()
+	t.attendSegment(h, pages, head, s)
+}
+
+// begin empties the rows' results of a segment.
+func (t *Tile) begin() {
 	for i := range t.rows {
 		t.rowMax[i], t.rowSum[i] = maskValue, 0
 	}
 	clear(t.acc[:t.rows*t.stride])
+}
+
+// attendSegment adds the keys of a segment to the rows' results of it.
+func (t *Tile) attendSegment(h Head, pages []int32, head, s int) {
 	low, high := t.bounds(0, t.rows)
 	end := min((s+1)*Segment, high)
 	for from := s * Segment; from < end; from += keyTile {

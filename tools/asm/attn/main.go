@@ -22,6 +22,8 @@ var files = []emit.File{
 	{Name: "int8_avx512", Build: int8Kernels(avx512, 6)},
 	{Name: "int8_avxvnni", Build: int8Kernels(avxVNNI, 3)},
 	{Name: "int8_avx2", Build: int8Kernels(avx2, 3)},
+	{Name: "int4_avx512", Build: int4Kernel(avx512)},
+	{Name: "int4_avx2", Build: int4Kernel(avx2)},
 	{Name: "softmax_avx512", Build: softmax(avx512)},
 	{Name: "softmax_avx2", Build: softmax(avx2)},
 }
