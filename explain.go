@@ -12,8 +12,13 @@ type Explanation struct {
 	Wall   float64 `json:"wall_seconds"` // from the call to the last piece
 	Parts  []Part  `json:"parts"`
 	Prompt int     `json:"prompt_tokens"`
-	Cached int     `json:"cached_tokens"`  // of the prompt: not computed again
-	Saved  float64 `json:"cached_seconds"` // what computing them would have taken
+	Cached int     `json:"cached_tokens"` // of the prompt: not computed again
+	// CachedHost, CachedDisk and CachedShared are those of the cached tokens that came from host memory, from a disk and from a folder that servers share.
+	CachedHost   int `json:"cached_host_memory_tokens,omitempty"`
+	CachedDisk   int `json:"cached_disk_tokens,omitempty"`
+	CachedShared int `json:"cached_shared_tokens,omitempty"`
+
+	Saved float64 `json:"cached_seconds"` // what computing them would have taken
 	// Stranded is the next tokens of the prompt that the cache had too, but without the state of recurrent layers, or the window, to go on from.
 	Stranded int `json:"cached_without_state_tokens,omitempty"`
 	Output   int `json:"output_tokens"`
@@ -33,7 +38,8 @@ type Part struct {
 
 // Explain says where the time of an answer went.
 func (m *Model) Explain(f *Finish) Explanation {
-	x := Explanation{Wall: f.Wall.Seconds(), Prompt: f.Prompt, Cached: f.Cached, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Steps: f.Steps}
+	x := Explanation{Wall: f.Wall.Seconds(), Prompt: f.Prompt, Cached: f.Cached, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Steps: f.Steps,
+		CachedHost: f.Kept[KeptInMemory], CachedDisk: f.Kept[KeptOnDisk], CachedShared: f.Kept[KeptShared]}
 	add := func(what string, d time.Duration) {
 		if d > 0 {
 			x.Parts = append(x.Parts, Part{what, d.Seconds(), d.Seconds() / max(x.Wall, 1e-9)})

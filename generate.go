@@ -31,6 +31,7 @@ type Finish struct {
 	Stop     string          // the stop string that ended it; "" when something else did
 	Prompt   int             // tokens
 	Cached   int             // of them, found in the cache
+	Kept     [keptPlaces]int // of those, that were kept beyond the cache: KeptInMemory, KeptOnDisk, KeptShared
 	Stranded int             // the next of them that it had too, but without the state of recurrent layers, or the window, to go on from
 	Output   int             // tokens
 	Drafted  int             // tokens that were drafted for the answer
@@ -148,6 +149,7 @@ type answer struct {
 	reason  sample.Reason // set by the stopper
 	stop    string        // the stop string found
 	prompt  int
+	shared  bool // see Model.sharedAlone
 	started time.Time
 	first   time.Time
 	last    time.Time
@@ -162,7 +164,7 @@ func (m *Model) newAnswer(ids []int32, p Params) (*answer, error) {
 	if err != nil {
 		return nil, invalidRequest(err.Error())
 	}
-	a := &answer{stream: m.tokenizer.NewStream(!p.Special), stopper: stopper, prompt: len(ids), started: time.Now()}
+	a := &answer{shared: m.sharedAlone, stream: m.tokenizer.NewStream(!p.Special), stopper: stopper, prompt: len(ids), started: time.Now()}
 	a.queue.init()
 	return a, nil
 }
@@ -217,7 +219,7 @@ func (a *answer) done(f engine.Final) {
 		a.queue.put(Piece{}, public(f.Err))
 		return
 	}
-	finish := &Finish{Reason: f.Reason, End: f.End, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Steps: f.Steps, Wall: time.Since(a.started), account: f.Account}
+	finish := &Finish{Reason: f.Reason, End: f.End, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Kept: placed(a.shared, f.Imported), Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Steps: f.Steps, Wall: time.Since(a.started), account: f.Account}
 	if !a.first.IsZero() {
 		finish.Prefill, finish.Decode = a.first.Sub(a.started), a.last.Sub(a.first)
 	}

@@ -3,6 +3,7 @@ package ridge
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/comm/world"
@@ -136,7 +137,11 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 		lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder || m.FillsIn())
 		m.blockLimits(&lim)
 		lim.Divide(passes.Layout.PageRanks())
-		if err := m.setPages(o, &lim, here, whole, reserved); err != nil {
+		err := m.setPages(o, &lim, here, whole, reserved)
+		if err == nil {
+			err = o.setHostPages(&lim, m.device, slices.Concat(here...), whole)
+		}
+		if err != nil {
 			if w != nil {
 				w.Fail(err) // the other ranks wait
 				err = errors.Join(err, w.Close())

@@ -24,7 +24,9 @@ type Options struct {
 	Cache    string // type of cached keys and values: f16, bf16, f32, int8, or on a GPU fp8; "" is f16
 	KV       Budget // memory for them
 	Swap     int64  // bytes of host memory to which preempted requests may move their part of it; 0: they are computed again
-	Template string // chat template to use in place of the model's own; "": its own
+	// KVOffload keeps what the cache has of prompts beyond it.
+	KVOffload KVOffload
+	Template  string // chat template to use in place of the model's own; "": its own
 	// TrustContent has control tokens that are spelled out in the texts of a conversation act as tokens: whoever writes a text can then
 	// forge turns. Else only what the chat template writes is a control token. Prompts that are not chats are the caller's own either way.
 	TrustContent bool
@@ -151,6 +153,9 @@ func (o Options) check() error {
 		return err
 	}
 	if err := o.Ranks.check(o.Layout, o.Backend); err != nil {
+		return err
+	}
+	if err := o.KVOffload.check(o); err != nil {
 		return err
 	}
 	return o.KV.check()

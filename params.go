@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
+	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sample"
 )
 
@@ -57,7 +58,7 @@ func (m *Model) salt(p *Params) uint64 {
 	h := hmac.New(sha256.New, m.secret[:])
 	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(p.Tenant))))
 	h.Write([]byte(p.Tenant + p.Salt))
-	return binary.LittleEndian.Uint64(h.Sum(nil))
+	return binary.LittleEndian.Uint64(h.Sum(nil)) &^ kv.Local
 }
 
 // shown reports whether a recording that hides tokens keeps a request's.

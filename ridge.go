@@ -80,6 +80,7 @@ type Model struct {
 	readsFiles  bool         // steps read dir's files; a GPU has a copy of its own
 
 	quantization string // Options.Quantization
+	sharedAlone  bool   // of Options.KVOffload there is a shared folder and no disk
 }
 
 // Load opens a GGUF file or a Hugging Face directory and starts an engine on it. An empty path is the built-in model,
@@ -221,6 +222,12 @@ func (m *Model) startEngine(o Options, prog *loaded) error {
 		settings.Intact = m.intact
 	}
 	if settings.Speculation, err = m.speculation(o, prog); err != nil {
+		prog.Close()
+		return err
+	}
+	m.sharedAlone = o.KVOffload.Disk == ""
+	if settings.Offload, err = m.offload(o); err != nil {
+		err = errors.Join(err, settings.Speculation.Close())
 		prog.Close()
 		return err
 	}

@@ -44,6 +44,8 @@ type Stats struct {
 
 	AdapterLoads int64 // adapters put into slots
 
+	Kept KeptStats // beyond the cache
+
 	Steps    int64
 	Computed int64         // tokens that steps moved forward
 	Output   int64         // tokens emitted
@@ -57,7 +59,11 @@ type Stats struct {
 func (s Stats) Busy() float64 { return (*engine.Stats)(&s).Busy() }
 
 // Stats is the state after the engine's last step.
-func (m *Model) Stats() Stats { return Stats(m.engine.Stats()) }
+func (m *Model) Stats() Stats {
+	s := Stats(m.engine.Stats())
+	s.Kept.Found, s.Kept.Read, s.Kept.Written = placed(m.sharedAlone, s.Kept.Found), placed(m.sharedAlone, s.Kept.Read), placed(m.sharedAlone, s.Kept.Written)
+	return s
+}
 
 // Queue is how long a request that comes now waits until its prompt is begun with, at least, and what a token of a prompt takes, as steps are
 // priced; 0 before the first step.

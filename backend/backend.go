@@ -156,6 +156,7 @@ type Limits struct {
 	SeqPages  int // pages of one sequence, so its longest context is SeqPages × PageSize
 	Adapters  int `json:",omitempty"` // slots of adapters
 	SwapPages int // likewise of host memory, for sequences that wait; more than 0 only on a Swapper
+	HostPages int `json:",omitempty"` // likewise, for what has left the cache; they are numbered behind the SwapPages
 	// Groups is the pages of each of the graph's cache groups. Empty: all caches keep all rows, and share one page table.
 	Groups []GroupLimits `json:",omitempty"`
 	// StatePages is how many pages of the group that keeps all tokens a state takes that is kept there: 0: as many as its bytes; below 0: it is not kept there.
@@ -165,6 +166,7 @@ type Limits struct {
 // GroupLimits is the pages of a cache group, on the device and in host memory, and its graph.CacheGroup's Window and Recurrent.
 type GroupLimits struct {
 	Window, Pages, SwapPages int
+	HostPages                int  `json:",omitempty"`
 	Recurrent                bool `json:",omitempty"` // a page is the state of a sequence
 }
 
@@ -189,6 +191,14 @@ func (l *Limits) Divide(devices int) {
 	tokens := l.SeqPages * l.PageSize
 	l.PageSize *= devices
 	l.SeqPages = (tokens + l.PageSize - 1) / l.PageSize
+}
+
+// GroupHostPages is the pages of host memory of a cache group for what has left the cache.
+func (l Limits) GroupHostPages(group int) int {
+	if len(l.Groups) == 0 {
+		return l.HostPages
+	}
+	return l.Groups[group].HostPages
 }
 
 // Rows is the most rows a value of this kind can have.

@@ -178,6 +178,26 @@ func (p *Paging) Share(lim *Limits, times int) {
 	}
 }
 
+// keptTimes is how many times what steps can need a group with a window gets of host memory for what has left the cache: as many pages as the others, and for states half
+// of the memory.
+const keptTimes = 1 << 16
+
+// ShareHost gives the groups their pages of so many bytes of host memory for what has left the cache, in limits that Share has set; false if there is none.
+func (p *Paging) ShareHost(lim *Limits, budget int64) bool {
+	p.states = 0
+	lim.HostPages = p.Fit(budget, keptTimes)
+	for i := range lim.Groups {
+		lim.Groups[i].HostPages = p.of(i, lim.HostPages, keptTimes)
+	}
+	return lim.HostPages > 0
+}
+
+// HostBytes is what so many pages of host memory take for what has left the cache, with those of all groups.
+func (p *Paging) HostBytes(pages int) int64 {
+	p.states = 0
+	return p.Bytes(pages, keptTimes)
+}
+
 // KeepAll has every cache group of a graph with recurrent layers keep all of every sequence, with as many pages or states each: for callers
 // that give out pages by themselves. Graphs without such layers need no groups.
 func (l *Limits) KeepAll(g *graph.Graph) {

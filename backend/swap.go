@@ -11,6 +11,12 @@ type Swapper interface {
 	// the caller's again on return.
 	SwapOut(moves []Move) error
 	SwapIn(moves []Move) error
+	// HostBytes is a buffer of AllocHost as the host sees it.
+	HostBytes(b Buffer) []byte
+	// Swaps is a number for the copies given so far, and SwapsDone up to which such number they are done: what is copied out can be read by the host then, and what is copied
+	// in written over.
+	Swaps() int
+	SwapsDone() (int, error)
 }
 
 // Move is a copy between two pieces of memory of the same length.

@@ -16,7 +16,7 @@ type swapSpace struct {
 
 // allocSwap gets the pages of host memory that the limits ask for.
 func (p *Program) allocSwap() error {
-	if p.limits.SwapPages == 0 {
+	if p.limits.SwapPages == 0 && p.limits.HostPages == 0 {
 		return nil
 	}
 	device, ok := p.dev.(backend.Swapper)
@@ -25,7 +25,7 @@ func (p *Program) allocSwap() error {
 	}
 	p.swap.device, p.swap.pages = device, map[*graph.Cache]backend.Buffer{}
 	for _, c := range p.Graph.Caches {
-		n := int64(p.limits.GroupSwapPages(c.Group)) * p.limits.PageBytes(c)
+		n := int64(p.limits.GroupSwapPages(c.Group)+p.limits.GroupHostPages(c.Group)) * p.limits.PageBytes(c)
 		b, err := device.AllocHost(n, "swap space of cache "+c.Name)
 		if err != nil {
 			return err

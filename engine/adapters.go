@@ -146,7 +146,7 @@ func adapterSalt(salt uint64, uses []AdapterUse, from int) uint64 {
 		_ = binary.Write(sum, binary.LittleEndian, u.ID)
 		_ = binary.Write(sum, binary.LittleEndian, u.Scale)
 	}
-	return sum.Sum64()
+	return sum.Sum64() | kv.Local // ids are of this process
 }
 
 // block has a request wait until its adapters are in their slots. ready is called when one of them has come to host memory.

@@ -17,6 +17,7 @@ type admission struct {
 	ids        int // that tokens may have
 	diffusion  *Diffusion
 	inbox      *inbox
+	keys       func(dst []kv.Key, salt kv.Salt, tokens []int32) []kv.Key // of a text's pages; nil: they are not kept beyond the device
 	clock      clock
 	times      *predict.Times
 	stepTokens int // at most
@@ -114,6 +115,9 @@ func (a *admission) prepare(ctx context.Context, r Request) (*request, error) {
 			q.beginBlock(len(r.Prompt))
 			q.sched.Target = len(q.tokens)
 		}
+	}
+	if a.keys != nil && len(r.Adapters) == 0 && !q.whole {
+		q.keys = a.keys(nil, q.salt, r.Prompt)
 	}
 	now := a.clock.now()
 	q.ledger = account.Open(now)

@@ -15,6 +15,7 @@ func (l *loop) collect(f, next *InFlight, began time.Time) error {
 	}
 	l.meter.deviceDone(f)
 	l.meter.charge(f, began)
+	l.pages.kept.computed(f)
 	l.takePrompts(f)
 	l.branch(f)
 	f.outputs = slices.DeleteFunc(f.outputs, output.void)

@@ -59,6 +59,9 @@ func newEngine(prog compile.Runner, o Options) (*Engine, error) {
 		prog: prog, ids: prog.Ids(), diffusion: o.Diffusion, inbox: &e.inbox, clock: m.clock, times: m.times,
 		stepTokens: o.sched(prog.Limits()).MaxBatchedTokens, targetITL: o.TargetITL, itlRatio: o.ITLRatio, maxWaiting: o.waiting(),
 	}
+	if e.loop.pages.kept != nil {
+		e.admission.keys = e.loop.pages.Keys
+	}
 	return e, nil
 }
 

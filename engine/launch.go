@@ -70,6 +70,13 @@ func (l *loop) reserve(f *InFlight) error {
 		}
 		if c.Admit && r.seq.Len() == 0 {
 			found := l.pages.Open(&r.seq, r.salt, r.shareable())
+			if l.pages.kept != nil && len(r.keys) > 0 {
+				more, err := l.pages.kept.bring(r)
+				if err != nil {
+					return err
+				}
+				found += more
+			}
 			if r.output == 0 {
 				r.cached, r.stranded = found, l.pages.Stranded(&r.seq)
 			}

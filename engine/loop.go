@@ -64,6 +64,12 @@ func (l *loop) init(prog compile.Runner, o Options, in *inbox, h *history) (err 
 			return l.pages.swapPrice(l.queue.byID[r.ID], settings.MaxBatchedTokens, settings.Price)
 		}
 	}
+	if l.pages.kept, err = newTier(o, prog, &l.pages, in.signal); err != nil {
+		return err
+	}
+	if l.pages.kept != nil {
+		l.pages.kept.wait = waitOf(settings.MaxBatchedTokens, estimate)
+	}
 	if l.queue, err = newQueue(settings, &l.pages, l.meter.clock); err != nil {
 		return err
 	}
@@ -79,12 +85,14 @@ func (l *loop) init(prog compile.Runner, o Options, in *inbox, h *history) (err 
 func (l *loop) serve() {
 	defer close(l.inbox.done)
 	defer l.prog.Close()
+	defer l.pages.kept.close()
 	defer l.pool.close()
 	defer l.pool.sampler.drain()
 	defer l.speculation.close()
 	var current *InFlight
 	for {
-		if current == nil && len(l.queue.byID) == len(l.resident.blocked) && !l.resident.freed {
+		if current == nil && len(l.queue.byID) == len(l.resident.blocked)+l.pages.kept.waits() && !l.resident.freed {
+			l.pages.kept.remind()
 			<-l.inbox.wake
 			l.meter.idle()
 		}
@@ -110,6 +118,9 @@ func (l *loop) iterate(current *InFlight) (next *InFlight, more bool) {
 	err := l.inbox.brokenOff()
 	if err == nil {
 		next, err = l.step(current)
+	}
+	if err == nil {
+		err = l.pages.kept.settle()
 	}
 	if failure := (*stepFailure)(nil); errors.As(err, &failure) {
 		err = l.isolate(failure)
@@ -137,6 +148,8 @@ func (l *loop) admit() bool {
 		l.begin(r, NoParent)
 		if len(r.Adapters) > 0 {
 			l.resident.block(r, in.signal)
+		} else if l.pages.kept.fetch(r) {
+			continue
 		} else if r.err = l.queue.enqueue(r); r.err != nil {
 			left = append(left, r)
 		}
@@ -147,6 +160,7 @@ func (l *loop) admit() bool {
 	closed := in.closed
 	in.mu.Unlock()
 	left = append(left, l.resident.unblock(int64(l.meter.sinceStart()))...)
+	left = append(left, l.pages.kept.fetched(&l.queue)...)
 	for _, r := range left { // not while in.mu is held: the owner is called
 		if l.queue.byID[r.sched.ID] == r {
 			l.recorder.Left(r.sched.ID)
@@ -168,6 +182,7 @@ func (l *loop) begin(r *request, parent int64) {
 // end takes a request out, gives its pages back and calls Done.
 func (l *loop) end(r *request, reason sample.Reason, err error) {
 	l.queue.remove(r)
+	l.pages.kept.leave(r, err == nil)
 	l.pages.release(r)
 	l.speculation.forget(r)
 	l.resident.release(r)
@@ -175,7 +190,7 @@ func (l *loop) end(r *request, reason sample.Reason, err error) {
 		l.meter.stats.ended(r.output)
 	}
 	r.forget()
-	r.finish(Final{Reason: reason, Err: err, End: r.end, Cached: r.cached, Stranded: r.stranded, Output: r.output, Drafted: r.drafted, Accepted: r.accepted, Steps: r.denoising.stepsTaken(), Account: r.ledger.Close(l.meter.now())})
+	r.finish(Final{Reason: reason, Err: err, End: r.end, Cached: r.cached, Imported: r.imported, Stranded: r.stranded, Output: r.output, Drafted: r.drafted, Accepted: r.accepted, Steps: r.denoising.stepsTaken(), Account: r.ledger.Close(l.meter.now())})
 	for _, s := range r.siblings { // the prompt was not computed, and will not be
 		s.finish(Final{Err: cmp.Or(err, ErrClosed)})
 	}
@@ -194,6 +209,7 @@ func (l *loop) figures() *Stats {
 	s := &l.meter.stats
 	l.queue.count(s)
 	l.pages.count(s)
+	l.pages.kept.count(s, l.pages.main)
 	l.resident.count(s)
 	l.speculation.count(s)
 	return s

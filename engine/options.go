@@ -47,6 +47,8 @@ type Options struct {
 	Intact func() error
 	// CacheEvents is called with every change of what is cached, by the engine's goroutine; nil: nobody is told.
 	CacheEvents func(kv.Event)
+	// Offload keeps pages that leave the device.
+	Offload Offload
 	// Clock tells the time; nil: time.Now. A simulation has a clock of its own.
 	Clock func() time.Time
 }
@@ -88,6 +90,9 @@ func (o Options) check(lim backend.Limits) error {
 		return fmt.Errorf("engine: a request may be left waiting for %v; 0 (%v) or more is possible", o.AgingBound, defaultAging)
 	case o.SwapPage < 0:
 		return fmt.Errorf("engine: moving a page to host memory takes %v; 0 or more is possible", o.SwapPage)
+	}
+	if err := o.checkOffload(lim); err != nil {
+		return err
 	}
 	return o.Speculation.check(lim)
 }

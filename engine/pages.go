@@ -28,6 +28,7 @@ type pages struct {
 	moves    []kv.Copy     // of one sequence or, out, of all that a step preempts
 	from, to []int32       // those of a cache group, as the program wants them
 	swaps    int64         // requests swapped out so far
+	kept     *tier         // what is kept beyond the device; nil: nothing is
 	out, in  int64         // pages moved so far
 }
 
@@ -72,6 +73,9 @@ func (p *pages) take(r *request, n int) (ok bool) {
 
 // copyPages has the device make the copies of pages that are due.
 func (p *pages) copyPages() error {
+	if err := p.kept.flush(); err != nil {
+		return err
+	}
 	for _, c := range p.copies {
 		var err error
 		switch {
@@ -172,7 +176,12 @@ func (c cache) Returns(r *sched.Request) int {
 // Match implements sched.Cache.
 func (c cache) Match(r *sched.Request) (tokens, idle int) {
 	q := c.of[r.ID]
-	tokens, pages := c.pages.Match(q.salt, q.shareable())
+	var pages kv.Pages
+	if c.kept != nil && len(q.keys) > 0 {
+		tokens, pages = c.kept.match(q)
+	} else {
+		tokens, pages = c.pages.Match(q.salt, q.shareable())
+	}
 	return tokens, pages[c.main]
 }
 

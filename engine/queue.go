@@ -34,7 +34,7 @@ func (q *queue) add(r *request) {
 
 // enqueue has a request wait its turn.
 func (q *queue) enqueue(r *request) error {
-	r.sched.Cached, _ = q.pages.Match(r.salt, r.shareable())
+	r.sched.Cached, _ = q.cache.Match(&r.sched)
 	return q.state.Submit(&r.sched)
 }
 
@@ -106,6 +106,7 @@ func (q *queue) startOver() {
 	}
 	q.state.Commit(&all)
 	q.stale = true
+	q.pages.kept.forget()
 	q.pages.Flush()
 }
 

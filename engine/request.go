@@ -10,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/grammar"
 	"github.com/ridge-llm/ridge/engine/kv"
+	"github.com/ridge-llm/ridge/engine/offload"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/engine/sched"
 )
@@ -58,13 +59,14 @@ type Request struct {
 type Final struct {
 	Reason   sample.Reason // stop or length; empty when Err is set
 	Err      error
-	End      *sample.Choice // the token of Request.Ends that ended it, if one did
-	Cached   int            // tokens of the prompt that were found in the cache
-	Stranded int            // tokens of the prompt after those that it had, but not the state or the window to go on from them
-	Output   int            // tokens emitted
-	Drafted  int            // tokens of its drafts
-	Accepted int            // of them, those that were accepted
-	Steps    int            // of denoising
+	End      *sample.Choice     // the token of Request.Ends that ended it, if one did
+	Cached   int                // tokens of the prompt that were found in the cache
+	Imported [1 + MaxStores]int // of those, that came from host memory, and from each store
+	Stranded int                // tokens of the prompt after those that it had, but not the state or the window to go on from them
+	Output   int                // tokens emitted
+	Drafted  int                // tokens of its drafts
+	Accepted int                // of them, those that were accepted
+	Steps    int                // of denoising
 	Account  account.Account
 }
 
@@ -109,6 +111,10 @@ type request struct {
 	maskErr    error
 	denoising  *denoising // of an answer whose tokens are found in any order; nil: they come one behind the other
 	ledger     account.Ledger
+	keys       []kv.Key           // of the prompt's pages, if any are kept beyond the device
+	fetch      *offload.Fetch     // that it waits for
+	imported   [1 + MaxStores]int // tokens of the prompt that came from host memory, and from each store
+	kept       int                // pages that were given to the tier
 }
 
 // finish calls Done. A panic in it is not the engine's.

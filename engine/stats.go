@@ -44,6 +44,8 @@ type Stats struct {
 
 	AdapterLoads int64 // adapters put into slots
 
+	Kept KeptStats // beyond the device
+
 	Steps    int64
 	Computed int64         // tokens that steps moved forward
 	Output   int64         // tokens emitted

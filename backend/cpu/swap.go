@@ -20,6 +20,15 @@ func (d *Device) SwapIn(moves []backend.Move) error {
 	return nil
 }
 
+// HostBytes implements backend.Swapper.
+func (d *Device) HostBytes(b backend.Buffer) []byte { return raw(b) }
+
+// Swaps implements backend.Swapper: copies are done when they are given.
+func (d *Device) Swaps() int { return 0 }
+
+// SwapsDone implements backend.Swapper.
+func (d *Device) SwapsDone() (int, error) { return 0, nil }
+
 // move makes the copies, each thread its part of them.
 func (d *Device) move(moves []backend.Move) {
 	d.RunThreads(func(thread int) {

@@ -103,6 +103,21 @@ func (d *Device) SwapIn(moves []backend.Move) error {
 	})
 }
 
+// HostBytes implements backend.Swapper.
+func (d *Device) HostBytes(b backend.Buffer) []byte { return hostBytes(b) }
+
+// Swaps implements backend.Swapper.
+func (d *Device) Swaps() int { return d.swap.last }
+
+// SwapsDone implements backend.Swapper.
+func (d *Device) SwapsDone() (done int, err error) {
+	err = d.do(d.swap.retire)
+	if done = d.swap.last; len(d.swap.parts) > 0 {
+		done = d.swap.parts[0].number - 1
+	}
+	return done, err
+}
+
 // queue puts copies on the stream. The list has the pages of one cache, then the same pages of the next, and so on; a part is some
 // pages of all caches. The last go first: those are the pages that the engine uses again first.
 func (s *swapper) queue(moves []backend.Move, touched *partOf, ends func(backend.Move) (device backend.Buffer, to, from driver.Ptr)) error {

@@ -27,6 +27,14 @@ func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl.StringVar(&o.PrefixIndex, "prefix-index", "radix", "prefix cache index: radix, hash, or none")
 	fl.Var((*budgetFlag)(&o.KV), "kv-memory", "memory for the KV cache (on a GPU also for the LoRA adapters there), as 4GiB or as 50% of what is free after loading the weights; default: enough for --max-num-seqs requests of the whole context, at most 90%")
 	fl.Var((*swapFlag)(&o.Swap), "swap-space", "GiB of host memory for the KV cache of preempted requests, used where swapping is predicted to be faster than recomputing; 0: always recompute. On a CPU it is the same memory, and a larger --kv-memory is better")
+	k := &o.KVOffload
+	fl.Var((*bytesFlag)(&k.HostMemory), "kv-host-memory", "host memory for what leaves the KV cache, from which prompts that begin alike have it copied back; default: none or, with --kv-disk or --kv-shared, what two requests of the whole context take")
+	fl.StringVar(&k.Disk, "kv-disk", "", "folder that keeps what the KV cache has of prompts over restarts; read where that takes less than computing it again; it holds what prompts say, in another form")
+	fl.Var((*bytesFlag)(&k.DiskSize), "kv-disk-size", "most bytes in --kv-disk; of more, the longest unused are removed; default: half of what is free")
+	fl.StringVar(&k.Shared, "kv-shared", "", "folder as --kv-disk, of a file system that several servers share")
+	fl.Var((*bytesFlag)(&k.SharedSize), "kv-shared-size", "most bytes in --kv-shared; default: half of what is free")
+	fl.Var((*writePolicyFlag)(&k.WriteBack), "kv-write-policy", "when --kv-disk and --kv-shared are written: write_through, as soon as tokens are computed, or write_back, when the KV cache has no room for them any more")
+	fl.Var((*loadPolicyFlag)(&k.Always), "kv-load-policy", "when tokens are copied or read from where --kv-host-memory, --kv-disk and --kv-shared keep them: priced, where that is predicted to take less than computing them, or always")
 	fl.Var((*shareFlag)(&o.KV.Total), "gpu-memory-utilization", "fraction of the device's memory for weights, activations and KV cache together, above 0 and up to 1; instead of --kv-memory")
 }
 

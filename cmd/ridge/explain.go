@@ -19,6 +19,14 @@ func printExplanation(out io.Writer, x ridge.Explanation) {
 	if x.Stranded > 0 {
 		fmt.Fprintf(w, "%d more tokens were cached, without the state or the window to go on from them\t\t\t\n", x.Stranded)
 	}
+	for _, kept := range []struct {
+		tokens int
+		where  string
+	}{{x.CachedHost, "host memory"}, {x.CachedDisk, "disk"}, {x.CachedShared, "the shared folder"}} {
+		if kept.tokens > 0 {
+			fmt.Fprintf(w, "%d of the cached tokens came from %s\t\t\t\n", kept.tokens, kept.where)
+		}
+	}
 	if x.Cached > 0 {
 		fmt.Fprintf(w, "saved by %d cached tokens\t%.2f ms\t\t\n", x.Cached, 1e3*x.Saved)
 	}

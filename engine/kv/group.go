@@ -45,6 +45,7 @@ func (m *Manager) take(i int) int32 {
 		page = m.vacate()
 		m.stats.Evicted++
 	case g.lru:
+		m.leaving(i, g.recent.oldest())
 		page = g.detachOldest()
 		m.stats.Evicted++
 	default:

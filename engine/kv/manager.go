@@ -61,6 +61,9 @@ type Manager struct {
 	found     []int32 // nodes of the beginning that is being looked for
 	stats     Stats
 	watch     func(Event) // nil: nobody does
+
+	seed    Key                                  // see Offload
+	evicted func(key Key, group int, page int32) // nil: nobody is told
 }
 
 // Stats counts what has happened since New.
@@ -175,7 +178,9 @@ func (m *Manager) Stats() Stats { return m.stats }
 func (m *Manager) PagesFor(tokens int) int { return (tokens + m.pageSize - 1) / m.pageSize }
 
 // Flush empties the index of all pages that no sequence holds: they are free then, and what they held is forgotten.
-func (m *Manager) Flush() {
+func (m *Manager) Flush() { m.unseen(m.flush) }
+
+func (m *Manager) flush() {
 	defer m.flushed(m.watch)()
 	for m.nodes.idle > 0 {
 		m.evictNode()

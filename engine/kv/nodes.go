@@ -8,6 +8,7 @@ type nodes struct {
 	indexed []bool   // per node: the index has it
 	depth   []int32  // per node of the index: how many a text has up to it, itself included
 	hash    []uint64 // per node of the index, if it is watched: see Event
+	key     []Key    // per node of the index, if evicted pages are kept elsewhere: see Offload
 	free    []int32  // nodes that the index has not
 	idle    int      // nodes of the index without holders
 }
@@ -42,6 +43,9 @@ func (m *Manager) insert(before int32, salt uint64, tokens []int32) int32 {
 	}
 	if m.watch != nil {
 		m.stored(node, before, salt, tokens)
+	}
+	if m.nodes.key != nil {
+		m.keyOf(node, before, salt, tokens)
 	}
 	return node
 }
@@ -82,6 +86,7 @@ func (m *Manager) evict(node int32) {
 	for i := range m.groups {
 		g := &m.groups[i]
 		if page := g.page[node]; page != none {
+			m.leaving(i, page)
 			g.detach(page)
 			g.free = append(g.free, page)
 		}

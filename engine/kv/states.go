@@ -165,7 +165,7 @@ func (m *Manager) fetch(s *Seq) {
 // supersede gives a node's state back where no sequence has gone on from it.
 func (m *Manager) supersede(node int32) {
 	if m.hasState(node) && !m.states.used[node] && m.idleState(node) {
-		m.drop(node)
+		m.unseen(func() { m.drop(node) }) // the newer one is worth more
 	}
 }
 
@@ -187,6 +187,7 @@ func (m *Manager) forget(node int32) {
 		m.unstore(slot)
 	} else {
 		page := g.page[node]
+		m.leaving(x.group, page)
 		g.detach(page)
 		g.free = append(g.free, page)
 	}

@@ -1,0 +1,270 @@
+package offload
+
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/ridge-llm/ridge/engine/kv"
+)
+
+// speed is what reading from a store takes, as measured.
+type speed struct {
+	perByte float64 // s, opening files included; 0: nothing has been read, and the first read finds out
+}
+
+// note takes in a read.
+func (s *speed) note(bytes int64, took float64) {
+	each := took / float64(max(bytes, 1))
+	if s.perByte == 0 {
+		s.perByte = each
+	}
+	s.perByte += (each - s.perByte) / 8
+}
+
+// Fetch is pages that are to come from stores to host memory.
+type Fetch struct {
+	Keys     []kv.Key      // of a text, one behind the other
+	Bytes    int64         // of a key, at most
+	PerKey   time.Duration // that computing the tokens of one takes: what takes longer is not read
+	Deadline time.Time     // when nobody waits for it any more
+
+	ended atomic.Bool
+}
+
+// Ended reports whether the fetch is over.
+func (f *Fetch) Ended() bool { return f.ended.Load() }
+
+// Fetch begins to read; false if too many others wait for theirs, or there is no store.
+func (t *Tier) Fetch(f *Fetch) bool {
+	if len(t.options.Stores) == 0 {
+		return false
+	}
+	select {
+	case t.fetches <- f:
+		time.AfterFunc(time.Until(f.Deadline), func() {
+			if !f.ended.Swap(true) {
+				t.options.Wake()
+			}
+		})
+		return true
+	default:
+		return false
+	}
+}
+
+// read does fetches until the tier closes.
+func (t *Tier) read() {
+	for {
+		select {
+		case <-t.closing:
+			return
+		case f := <-t.fetches:
+			t.fetch(f)
+			if !f.ended.Swap(true) {
+				t.options.Wake()
+			}
+		}
+	}
+}
+
+// fetch reads keys one behind the other until one is nowhere, or nobody waits any more.
+func (t *Tier) fetch(f *Fetch) {
+	run, where := t.promised(f)
+	if run == 0 || !t.worth(f, run, where) {
+		return
+	}
+	for _, key := range f.Keys[:run] {
+		select {
+		case <-t.closing:
+			return
+		default:
+		}
+		if f.ended.Load() || !t.fetchKey(key) {
+			return
+		}
+	}
+}
+
+// promised is how many keys host memory or a store has, from the first on, and how many of them each store.
+func (t *Tier) promised(f *Fetch) (run int, where []int) {
+	where = make([]int, len(t.options.Stores))
+	for _, key := range f.Keys {
+		if _, ok := t.Find(key); ok {
+			run++
+			continue
+		}
+		found := false
+		for i, s := range t.options.Stores {
+			if found = s.Has(key); found {
+				where[i]++
+				break
+			}
+		}
+		if !found {
+			break
+		}
+		run++
+	}
+	return run, where
+}
+
+// worth reports whether reading takes less than computing.
+func (t *Tier) worth(f *Fetch, run int, where []int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	took := 0.0
+	for i, n := range where {
+		took += float64(int64(n)*f.Bytes) * t.speed[i].perByte
+	}
+	return took < float64(run)*f.PerKey.Seconds()
+}
+
+// fetchKey brings a key to host memory, and reports whether it is there.
+func (t *Tier) fetchKey(key kv.Key) bool {
+	t.mu.Lock()
+	for {
+		other := t.filling[key]
+		if other == nil {
+			break
+		}
+		t.mu.Unlock()
+		<-other
+		t.mu.Lock()
+	}
+	if _, ok := t.host.Find(key); ok {
+		t.host.Touch(key)
+		t.mu.Unlock()
+		return true
+	}
+	done := make(chan struct{})
+	t.filling[key] = done
+	t.mu.Unlock()
+	ok := false
+	for i, s := range t.options.Stores {
+		if ok = t.readFrom(i, s, key); ok {
+			break
+		}
+	}
+	t.mu.Lock()
+	delete(t.filling, key)
+	t.mu.Unlock()
+	close(done)
+	return ok
+}
+
+// readFrom reads a key from a store.
+func (t *Tier) readFrom(i int, s Store, key kv.Key) bool {
+	began, bytes, pages := time.Now(), int64(0), []int(nil)
+	ok, err := s.Read(key, func(parts []Part) bool {
+		for p := range parts {
+			if parts[p].Group < 0 || parts[p].Group >= len(t.options.Pages) {
+				return false
+			}
+			t.mu.Lock()
+			page, fresh := t.put(key, parts[p].Group)
+			t.mu.Unlock()
+			if !fresh {
+				return false
+			}
+			pages = append(pages, parts[p].Group)
+			parts[p].Pieces = t.options.Memory(parts[p].Group, page)
+			if size(parts[p].Pieces) != parts[p].Bytes {
+				return false // of another model, or another program's
+			}
+			bytes += parts[p].Bytes
+		}
+		return true
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.stats.Damaged++
+	}
+	t.errors[i] = err
+	if len(pages) == 0 {
+		return false
+	}
+	t.host.Pin(key)
+	for _, group := range pages {
+		t.filled(key, group)
+	}
+	if !ok {
+		t.host.Drop(key)
+		return false
+	}
+	t.host.Unpin(key)
+	t.origin[key] = Origin(i)
+	t.speed[i].note(bytes, time.Since(began).Seconds())
+	t.stats.Read[i] += bytes
+	return true
+}
+
+func size(pieces [][]byte) (n int64) {
+	for _, p := range pieces {
+		n += int64(len(p))
+	}
+	return n
+}
+
+// write gives stores what waits to be written, until the tier closes.
+func (t *Tier) write() {
+	for {
+		select {
+		case <-t.closing:
+			return
+		case key := <-t.writes:
+			t.writeKey(key)
+		}
+	}
+}
+
+// writeKey gives stores what host memory has under a key, which is pinned.
+func (t *Tier) writeKey(key kv.Key) {
+	t.mu.Lock()
+	pages, _ := t.host.Find(key)
+	empty := slices.Clone(t.empty[key])
+	t.mu.Unlock()
+	var parts []Part
+	for group := range t.options.Pages {
+		if pages[group] >= 0 && !slices.Contains(empty, group) {
+			pieces := t.options.Memory(group, pages[group])
+			parts = append(parts, Part{Group: group, Bytes: size(pieces), Pieces: pieces})
+		}
+	}
+	for i, s := range t.options.Stores {
+		written, err := s.Write(key, parts)
+		t.mu.Lock()
+		t.errors[i] = err
+		t.stats.Written[i] += written
+		if err != nil {
+			t.stats.Failed++
+		}
+		t.mu.Unlock()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.host.Unpin(key)
+	if len(t.origin) > 4*t.capacity() {
+		maps.DeleteFunc(t.origin, func(key kv.Key, _ Origin) bool {
+			_, ok := t.host.Find(key)
+			return !ok
+		})
+	}
+}
+
+// capacity is how many keys host memory can have.
+func (t *Tier) capacity() (n int) {
+	for _, pages := range t.options.Pages {
+		n += pages
+	}
+	return n
+}
+
+// Errors is what the last call of each store ended with; nil where it went well.
+func (t *Tier) Errors() []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]error(nil), t.errors...)
+}

@@ -1,0 +1,31 @@
+package offload
+
+import "github.com/ridge-llm/ridge/engine/kv"
+
+// Store keeps pages beyond host memory, such as a folder. Its methods may be called by any goroutine, and take their time.
+type Store interface {
+	// Name is where pages are, for people and metrics: disk, shared.
+	Name() string
+	// Has reports whether there is something under a key.
+	Has(key kv.Key) bool
+	// Read reads what is under a key. into says where the bytes of each part go, given the parts' lengths, in as many pieces as it likes, or refuses with false. ok is false where
+	// there is nothing, or what there is is damaged; an error is for people.
+	Read(key kv.Key, into func(parts []Part) bool) (ok bool, err error)
+	// Write keeps parts under a key, unless there is as much already, and returns how many bytes it has written. It has done so whole or not at all.
+	Write(key kv.Key, parts []Part) (written int64, err error)
+	// Close ends what the store does beside calls.
+	Close() error
+}
+
+// Part is the page of a group.
+type Part struct {
+	Group  int
+	Bytes  int64
+	Pieces [][]byte // its memory, of Bytes in all
+}
+
+// Origin is where a page that host memory has came from: Memory, or the number of a store from 0.
+type Origin int8
+
+// Memory is the device's own memory.
+const Memory Origin = -1
