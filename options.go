@@ -171,7 +171,7 @@ func (o Options) adapters() pass.Adapters {
 
 // device is which device is asked for.
 func (o Options) device() device.Options {
-	return device.Options{Backend: o.Backend, Number: o.Ranks.Local, Transport: o.Ranks.ofGPUs(), Threads: o.Threads, Deterministic: o.Deterministic, Note: o.Note}
+	return device.Options{Backend: o.Backend, Number: o.Ranks.Local, Transport: o.Ranks.GPUTransport(), Threads: o.Threads, Deterministic: o.Deterministic, Note: o.Note}
 }
 
 // itl is what prompts have to leave to the answers beside them: a time between two tokens, or how many times a step may take what its answers take alone; 0: none.

@@ -34,17 +34,17 @@ type Ranks struct {
 	Ended <-chan error
 }
 
-// ofGPUs is the Transport, if it is one of GPUs.
-func (r Ranks) ofGPUs() string {
+// GPUTransport is the Transport, if it is one of GPUs; or else "".
+func (r Ranks) GPUTransport() string {
 	if r.Transport == cuda.OwnKernels || r.Transport == cuda.OnlyNCCL {
 		return r.Transport
 	}
 	return ""
 }
 
-// ofHosts is the Transport of what the host moves.
-func (r Ranks) ofHosts() string {
-	if r.ofGPUs() != "" {
+// HostTransport is the Transport of what the host moves; "" where GPUs exchange all by themselves.
+func (r Ranks) HostTransport() string {
+	if r.GPUTransport() != "" {
 		return ""
 	}
 	return r.Transport
@@ -52,7 +52,7 @@ func (r Ranks) ofHosts() string {
 
 // check refuses ranks that cannot meet.
 func (r Ranks) check(l Layout, backend string) error {
-	if t := r.ofGPUs(); t != "" && !device.OnGPU(backend) {
+	if t := r.GPUTransport(); t != "" && !device.OnGPU(backend) {
 		return fmt.Errorf("ridge: Ranks.Transport (--rank-transport) %s is for GPUs; CPUs exchange numbers through shm or tcp", t)
 	}
 	if r.Rendezvous == "" {
@@ -77,23 +77,9 @@ func (m *Model) meet(o Options, passes pass.Options) (*world.World, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	if o.Ranks.Ended != nil {
-		go func() {
-			select {
-			case err := <-o.Ranks.Ended:
-				cancel(err)
-			case <-ctx.Done():
-			}
-		}()
-	}
 	r := o.Ranks
-	w, err := world.Meet(ctx, world.Options{Rank: r.Number, Size: o.Layout.Devices(), Address: r.Rendezvous, Listener: r.Listener, Secret: []byte(r.Secret), Facts: facts,
-		Groups: ranks.Groups(passes.Layout), Transport: r.ofHosts(), Meet: r.Meet, Noticed: r.Noticed, Note: o.Note})
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = fmt.Errorf("%w (%w)", cause, err)
-	}
+	w, err := world.Meet(context.Background(), world.Options{Rank: r.Number, Size: o.Layout.Devices(), Address: r.Rendezvous, Listener: r.Listener, Secret: []byte(r.Secret), Facts: facts,
+		Groups: ranks.Groups(passes.Layout), Transport: r.HostTransport(), Meet: r.Meet, Noticed: r.Noticed, Ended: r.Ended, Note: o.Note})
 	if err != nil {
 		return nil, fmt.Errorf("ridge: %w", err)
 	}

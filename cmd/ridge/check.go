@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/comm/world"
+	"github.com/ridge-llm/ridge/compile/ranks"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/check"
 	"github.com/ridge-llm/ridge/internal/device"
@@ -22,6 +27,7 @@ func checkCommand() *cobra.Command {
 	var golden, base string
 	var asJSON bool
 	var layout ridge.Layout
+	var processes rankFlags
 	cmd := &cobra.Command{
 		Use:   "check MODEL|ADAPTER",
 		Short: "Compare a model's results with those computed upstream",
@@ -30,7 +36,8 @@ greedy tokens with what that file says upstream computed, in float32. It prints 
 ends with exit code 1 if that is above 1e-4 or a greedy token differs. A checkpoint with quantised weights (GPTQ, AWQ, FP8 …) is computed
 with inputs that stay in floats, as upstream does, and passes up to 1e-3.
 
-With --tp, --pp, --ep and --sp the model runs on several devices of the backend, each with a part of it; on a CPU they share its threads.
+With --tp, --pp, --ep and --sp the model runs on several devices of the backend, each with a part of it; on a CPU they share its threads. With --ranks process
+each is of a process of its own, as ridge serve has them.
 
 Of an adapter, a PEFT folder or a GGUF file, check computes the base model with it: the one that adapter_config.json names, relative to
 the folder, or that of --base.
@@ -46,11 +53,25 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
   ridge check model-f32.gguf --golden path/to/hf-model`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			devices, err := openDevices(o, layout)
+			all := ridge.Options{Backend: o.Backend, Threads: o.Threads, Layout: layout}
+			if err := processes.prepare(cmd.Context(), &all); err != nil {
+				return err
+			}
+			o.Transport = all.Ranks.GPUTransport()
+			how := check.Options{Layout: pass.Layout{Tensor: layout.Tensor, Pipeline: layout.Pipeline, Data: 1, Expert: layout.Expert, Sequence: layout.Sequence, Method: layout.SequenceMethod}, Cache: graph.F32, Chunk: chunk}
+			devices, err := checkDevices(o, all, &how)
 			if err != nil {
 				return err
 			}
 			defer closeDevices(devices)
+			how.Devices = devices
+			withAdapter := base != "" || adapter.Is(args[0])
+			if withAdapter && how.Meet != nil {
+				return errors.New("check: an adapter is compared in one process; leave out --ranks and --rendezvous")
+			}
+			if isRank(&all) {
+				return check.Work(args[0], how)
+			}
 			dir := golden
 			if dir == "" {
 				dir = args[0]
@@ -58,9 +79,8 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 					dir = filepath.Dir(dir)
 				}
 			}
-			how := check.Options{Devices: devices, Layout: pass.Layout{Tensor: layout.Tensor, Pipeline: layout.Pipeline, Data: 1, Expert: layout.Expert, Sequence: layout.Sequence, Method: layout.SequenceMethod}, Cache: graph.F32, Chunk: chunk}
 			var res *check.Result
-			if base != "" || adapter.Is(args[0]) {
+			if withAdapter {
 				res, err = check.Adapter(args[0], base, dir, how)
 			} else {
 				res, err = check.Model(args[0], dir, how)
@@ -86,9 +106,33 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 	}
 	addDevice(cmd, &o.Backend, &o.Threads, &o.Deterministic)
 	addLayout(cmd.Flags(), &layout)
+	processes.add(cmd.Flags())
 	cmd.Flags().StringVar(&base, "base", "", "the model that an adapter is for; default: what its configuration says")
 	cmd.Flags().StringVar(&golden, "golden", "", "directory of golden.safetensors or golden.json; default: the model's")
 	cmd.Flags().IntVar(&chunk, "chunk", 0, "compute prompts in chunks of this many tokens; 0: whole")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
+}
+
+// checkDevices opens the devices of a layout or, where each is of a process of its own, this one's, and then says how the processes meet.
+func checkDevices(o device.Options, all ridge.Options, how *check.Options) ([]backend.Device, error) {
+	r := all.Ranks
+	if r.Rendezvous == "" {
+		return openDevices(o, all.Layout)
+	}
+	if err := all.Layout.Check(); err != nil {
+		return nil, err
+	}
+	o.Number, o.Threads = r.Local, all.Threads
+	how.Meet = func(facts []world.Fact, l pass.Layout) (*world.World, error) {
+		facts = append(facts, world.Fact{Name: "version", Value: thisBuild().Version})
+		return world.Meet(context.Background(), world.Options{Rank: r.Number, Size: l.Devices(), Address: r.Rendezvous, Listener: r.Listener, Secret: []byte(r.Secret), Facts: facts,
+			Groups: ranks.Groups(l), Transport: r.HostTransport(), Meet: r.Meet, Noticed: r.Noticed, Ended: r.Ended,
+			Note: func(text string) { fmt.Fprintf(os.Stderr, "ridge: rank %d: %s\n", r.Number, text) }})
+	}
+	d, err := device.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	return []backend.Device{d}, nil
 }

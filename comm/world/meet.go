@@ -44,6 +44,25 @@ const defaultMeet = time.Minute
 
 // Meet has the ranks find each other. It returns when all have, with the groups made, or none: everyone gets the reason.
 func Meet(ctx context.Context, o Options) (*World, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if o.Ended != nil {
+		go func() {
+			select {
+			case err := <-o.Ended:
+				cancel(err)
+			case <-ctx.Done():
+			}
+		}()
+	}
+	w, err := meetAll(ctx, o)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = fmt.Errorf("%w (%w)", cause, err)
+	}
+	return w, err
+}
+
+func meetAll(ctx context.Context, o Options) (*World, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ type Options struct {
 	Transport  string        // Auto, SharedMemory or TCP
 	Meet       time.Duration // until all have come; 0: a minute
 	Noticed    time.Duration // until a rank that says nothing is gone; 0: DefaultNoticed
+	Ended      <-chan error  // tells that a rank has ended before all have met: nobody waits for it then; may be nil
 	Note       func(text string)
 }
 

@@ -2,12 +2,16 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/comm/world"
 	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/compile/ranks"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/model"
@@ -20,14 +24,32 @@ type Options struct {
 	Layout  pass.Layout      // over the devices
 	Cache   graph.Type       // of keys and values
 	Chunk   int              // tokens of a prompt computed in one step; 0: all of them
+	// Meet has the devices of the Layout meet, where they are of a process each: Devices is this one's then. It is given what must be the same on all. nil: all are of this process.
+	Meet func(facts []world.Fact, l pass.Layout) (*world.World, error)
 
 	adapters pass.Adapters // that are resident at once
 }
 
+func (o *Options) passes(exact bool) pass.Options {
+	return pass.Options{Layout: o.Layout, Q8: o.Devices[0].Info().Q8 && !exact, Kernels: compile.Kernels{Device: o.Devices[0]}, Adapters: o.adapters}
+}
+
 // program compiles a graph for the devices. With exact, inputs of quantised matrices stay in floats.
 func (o *Options) program(g *graph.Graph, b *modeldir.Dir, lim backend.Limits, exact bool) (compile.Runner, error) {
-	passes := pass.Options{Layout: o.Layout, Q8: o.Devices[0].Info().Q8 && !exact, Kernels: compile.Kernels{Device: o.Devices[0]}, Adapters: o.adapters}
-	if len(o.Devices) > 1 {
+	passes := o.passes(exact)
+	switch {
+	case o.Meet != nil:
+		w, err := o.meet(b)
+		if err != nil {
+			return nil, err
+		}
+		lead, err := ranks.Start(g, passes, o.Devices[0], b, lim, w)
+		if err != nil {
+			w.Fail(err) // the other ranks wait
+			return nil, errors.Join(err, w.Close())
+		}
+		return lead, nil
+	case len(o.Devices) > 1:
 		return compile.CompileGroup(g, passes, o.Devices, b, lim)
 	}
 	g, err := pass.Run(g, pass.All, passes)
@@ -35,6 +57,49 @@ func (o *Options) program(g *graph.Graph, b *modeldir.Dir, lim backend.Limits, e
 		return nil, err
 	}
 	return compile.Compile(g, o.Devices[0], b, lim)
+}
+
+func (o *Options) meet(b *modeldir.Dir) (*world.World, error) {
+	print, err := b.Fingerprint()
+	if err != nil {
+		return nil, err
+	}
+	info := o.Devices[0].Info()
+	return o.Meet([]world.Fact{
+		{Name: "model", Value: b.Name + " " + print[:16]},
+		{Name: "layout", Value: o.Layout.String()},
+		{Name: "arithmetic of devices", Value: fmt.Sprintf("%s Q8=%t", strings.SplitN(info.Name, ":", 2)[0], info.Q8)},
+	}, o.Layout)
+}
+
+// Work computes another rank's part of a comparison, of the model at path, until rank 0 is done.
+func Work(path string, o Options) error {
+	b, err := modeldir.Open(path)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	g, err := o.graph(b)
+	if err != nil {
+		return err
+	}
+	w, err := o.meet(b)
+	if err != nil {
+		return err
+	}
+	err = ranks.Work(g, o.passes(quantised(b.Model, g)), o.Devices[0], b, w)
+	return errors.Join(err, w.Close())
+}
+
+// graph is the model's graph, and fits the layout to it.
+func (o *Options) graph(b *modeldir.Dir) (*graph.Graph, error) {
+	g, err := b.Model.Graph(graphOptions(*o))
+	if err == nil && o.Layout.Sequence > 1 {
+		if o.Layout, err = o.Layout.Fit(g); err != nil {
+			err = fmt.Errorf("check: %w", err)
+		}
+	}
+	return g, err
 }
 
 // Tolerance is the largest relative logits error that passes: float32 against float32 in another order of sums.
@@ -83,16 +148,11 @@ func Model(path, dir string, o Options) (*Result, error) {
 
 // compareModel computes every golden case with the bundle's model.
 func compareModel(b *modeldir.Dir, g *golden, o Options) (*Result, error) {
-	gr, err := b.Model.Graph(graphOptions(o))
+	gr, err := o.graph(b)
 	if err != nil {
 		return nil, err
 	}
 	g.whole = choosesKeys(gr)
-	if o.Layout.Sequence > 1 {
-		if o.Layout, err = o.Layout.Fit(gr); err != nil {
-			return nil, fmt.Errorf("check: %w", err)
-		}
-	}
 	lim := limits(g)
 	lim.Divide(o.Layout.PageRanks())
 	lim.Pages = lim.Seqs * lim.SeqPages
