@@ -140,9 +140,9 @@ func (p *matmul) groupedKBlock(pack *packing, panel, k, n int, ahead memRange) {
 // scaledTiles multiplies k in [k, k+n) of one panel, as requantize left it in scratch, with tiles of activations.
 func (p *matmul) scaledTiles(scaled scaledFunc, out *float32, ld, k, n, row, tiles int, ahead memRange) {
 	for r := 0; r < NR; r += p.rows {
+		ahead := ahead.part(r/p.rows, NR/p.rows)
 		scaled(offsetFloats(out, r), ld, k == 0, &p.s.bPanel[4*r], &p.s.scales[r], &p.s.mins[r], &p.s.groupScales[r], p.acts.groupAt(row, k),
 			p.acts.group/32, n/p.acts.group, tiles, p.acts.groupHeader, ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
-		ahead = memRange{} // once is enough
 	}
 }
 

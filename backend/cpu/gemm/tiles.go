@@ -46,6 +46,20 @@ func (p *matmul) mulTiled(pack *packing, tile tileFunc) {
 // memRange is two ranges of addresses to prefetch.
 type memRange struct{ codes, codesEnd, scales, scalesEnd uintptr }
 
+// part is one of so many equal parts of both: few tiles prefetch less in one call than a K-block takes.
+func (m memRange) part(i, of int) memRange {
+	cut := func(from, to uintptr) (uintptr, uintptr) {
+		size := (to - from) / uintptr(of) &^ 63
+		if i+1 < of {
+			to = from + uintptr(i+1)*size
+		}
+		return from + uintptr(i)*size, to
+	}
+	m.codes, m.codesEnd = cut(m.codes, m.codesEnd)
+	m.scales, m.scalesEnd = cut(m.scales, m.scalesEnd)
+	return m
+}
+
 // prefetchRange is where k in [k, k+n) of a panel lies.
 func (p *matmul) prefetchRange(pack *packing, panel, k, n int) memRange {
 	scales, codes := p.packedAt(pack, panel, k)
@@ -67,12 +81,12 @@ func (p *matmul) tileKBlock(pack *packing, tile tileFunc, panel, k, n int, ahead
 	whole := p.wholeTiles() * mr
 	out, ld := p.outTiles(panel, whole)
 	for r := 0; r < NR; r += p.rows {
+		ahead := ahead.part(r/p.rows, NR/p.rows)
 		if c.mins != nil {
 			mins = offsetFloats(c.mins, r)
 		}
 		tile(offsetFloats(out, r), ld, k == 0, offset(codes, 4*r), offsetFloats(c.scales, r), mins, act.first,
 			act.rowStride, act.blockStride, act.tileStride-c.blocks*act.blockStride, c.blocks, whole/mr, ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
-		ahead = memRange{} // once is enough
 	}
 	p.storeTiles(panel, whole)
 	if rest := *p; whole < p.actTo-p.actFrom {
