@@ -94,7 +94,7 @@ func NewActs(f ActFormat, buf []byte, m, k int) Acts {
 func TiledActs(tier Tier, buf []byte, m, k int) Acts {
 	a, kernels := NewActs(Q8, buf, m, k), tier.kernels()
 	switch tiles := m / mr; {
-	case kernels.tile[layoutU8][0] != nil && tiles >= kernels.minTiles:
+	case kernels.minTiles > 0 && tiles >= kernels.minTiles:
 		a.tiled = tiles * mr
 	case kernels.batch[layoutU8] != nil && m >= minBatchRows:
 		a.rowStride, a.blockStride = q8BlockBytes, m*q8BlockBytes

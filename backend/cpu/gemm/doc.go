@@ -32,8 +32,9 @@
 // VPMADDUBSW, whose sums of two products saturate at 16 bits; but codes of four bits leave room for sixteen products, five
 // bits for eight and six bits for four, so kernels take them right-aligned, as such small numbers (see tools/asm/gemm's
 // lowLayout), and widen with VPMADDWD only every few groups: two instructions for 32 products where moving signs takes four. A byte is two
-// such codes, and takes four, but of two multiplications where signs take three of the same ports. From cache 256 rows reach 58 % of the
-// peak of VPMADDUBSW for Q4_0 on Zen 4, and 32 % for bytes, whose ceiling is 50. Up to eleven rows codes are unpacked in registers, for up to six
+// such codes, and takes four, but of two multiplications where signs take three of the same ports; in tiles of many rows bytes are multiplied as words by
+// VPMADDWD (words.go), four as well, but with nothing to widen. From cache 256 rows reach 58 % of the
+// peak of VPMADDUBSW for Q4_0 on Zen 4, and 36 % for bytes on Zen 5, whose ceiling is 50, and 44 with the scales. Up to eleven rows codes are unpacked in registers, for up to six
 // rows at a time; a row then takes 32 cycles a block of 32 × 32 for four rows of Q4_0, and 50 alone, with all 32 features in a call.
 //
 // AVX-512 kernels reach 70 % of the peak from a warm cache (a block takes 66 cycles, not 61, and the prologue and epilogue of a

@@ -50,6 +50,12 @@ type kernels struct {
 	unpackTile [layoutCount]func(panel, w *byte, blocks int)
 	minTiles   int // the number of tiles from which on it is used
 
+	// wordTile does so for codes that unpackTile leaves as bytes, or that are bytes, as words that unpackWords makes of 16 rows of weights and widenBlocks of a row of
+	// activations; nil where tile multiplies bytes.
+	wordTile    [layoutCount]wordsFunc
+	unpackWords func(panel, w *byte, blocks int)
+	widenBlocks func(words, scales, src *byte, step, n int)
+
 	// For grouped matmuls; nil where there are none. requantScales turns the scales and minima of groups into ratios and offsets in
 	// place, and group scales; requant unpacks codes with those; quantizeGrouped rounds blocks × groups of a row of activations.
 	requantScales   func(scales, mins, groupScales *float32, subBlocks, groups int)

@@ -35,6 +35,8 @@ func Mul(tier Tier, out []float32, ld int, w *Weights, from, to int, acts *Acts,
 		p.actFrom, p.actTo = actFrom, min(actFrom+pass, actTo)
 		if packed && acts.group > 0 {
 			p.mulGrouped(w.pack)
+		} else if packed && p.usesWords(w.pack) {
+			p.mulWords(w.pack)
 		} else if packed && p.actTo-p.actFrom <= streamRows && p.tileKernel(w.pack) == nil {
 			p.mulStream(w.pack)
 		} else if packed {

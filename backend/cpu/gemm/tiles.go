@@ -89,6 +89,11 @@ func (p *matmul) tileKBlock(pack *packing, tile tileFunc, panel, k, n int, ahead
 			act.rowStride, act.blockStride, act.tileStride-c.blocks*act.blockStride, c.blocks, whole/mr, ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
 	}
 	p.storeTiles(panel, whole)
+	p.multiplyRest(c, panel, k, whole)
+}
+
+// multiplyRest multiplies a K-block with the rows behind the whole tiles.
+func (p *matmul) multiplyRest(c kBlock, panel, k, whole int) {
 	if rest := *p; whole < p.actTo-p.actFrom {
 		rest.actFrom += whole
 		cached := address(c.codes)

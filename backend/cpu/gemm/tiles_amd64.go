@@ -17,13 +17,8 @@ func byteTiles(u8, u8Min, s8, s8Min tileFunc) (tiles [layoutCount][2]tileFunc) {
 	return tiles
 }
 
-// tilesY multiply codes of up to six bits right-aligned (see tools/asm/gemm's lowLayout), and only those of eight bits with their
-// signs moved to the activations.
+// tilesY multiply codes of up to six bits right-aligned (see tools/asm/gemm's lowLayout); those of eight bits are multiplied as words.
 var tilesY = [layoutCount][2]tileFunc{
-	layoutU8: {tilesU8Y},
-	layoutS8: {tilesS8Y},
-	layoutN4: {tilesU8Y},
-	layoutM4: {tilesU8Y},
 	layoutU4: {tilesL4Y, tilesL4MinY},
 	layoutU5: {tilesL5Y, tilesL5MinY},
 	layoutU6: {tilesL6Y},
@@ -49,5 +44,12 @@ func withScaledTiles(k *kernels) *kernels {
 	}
 	k.factor = [layoutCount]float32{layoutU4: 16, layoutU5: 8, layoutU6: 4, layoutU3: 32, layoutU2: 64}
 	k.far = [layoutCount]float32{layoutU4: 128, layoutU2: 128}
+	return k
+}
+
+// withWordTiles adds those that multiply bytes as words.
+func withWordTiles(k *kernels) *kernels {
+	k.unpackWords, k.widenBlocks = unpackWordsY, widenBlocksY
+	k.wordTile = [layoutCount]wordsFunc{layoutU8: tilesWordsU8Y, layoutS8: tilesWordsS8Y, layoutN4: tilesWordsU8Y, layoutM4: tilesWordsU8Y}
 	return k
 }

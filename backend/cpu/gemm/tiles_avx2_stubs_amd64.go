@@ -4,16 +4,6 @@
 
 package gemm
 
-// tilesU8Y adds the products of tiles of 6 rows of activations with 16 rows of weights to out, or sets out to them.
-//
-//go:noescape
-func tilesU8Y(out *float32, ld int, fresh bool, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, next int, blocks int, tiles int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
-
-// tilesS8Y adds the products of tiles of 6 rows of activations with 16 rows of weights to out, or sets out to them.
-//
-//go:noescape
-func tilesS8Y(out *float32, ld int, fresh bool, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, next int, blocks int, tiles int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
-
 // tilesL4Y adds the products of tiles of 6 rows of activations with 16 rows of weights to out, or sets out to them.
 //
 //go:noescape

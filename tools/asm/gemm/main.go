@@ -29,6 +29,7 @@ var files = []emit.File{
 	{Name: "batch_avx512", Build: batches(avx512)},
 	{Name: "tiles_avxvnni", Build: tiles256(avxVNNI)},
 	{Name: "tiles_avx2", Build: tiles256(avx2)},
+	{Name: "words_avx2", Build: words(avx2)},
 	{Name: "dot_avxvnni", Build: dots(avxVNNI, 3)},
 	{Name: "dot_avx2", Build: dots256(avx2)},
 	{Name: "rows_avx512", Build: rows(avx512, 6)},

@@ -13,7 +13,7 @@ import (
 // latency, and the float sums in memory on the stack. It is called for either half of 32 rows of weights.
 type tile256 struct{ block256 }
 
-// tiles256 writes the kernels that the formats need: bytes with VNNI, or low layouts and bytes without.
+// tiles256 writes the kernels that the formats need: bytes with VNNI, or low layouts without; see words for bytes.
 func tiles256(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
@@ -28,8 +28,6 @@ func tiles256(w emit.Width) func(*emit.Asm) {
 			case f.planes == 8 && w.VNNI:
 				kernel(f, nil, false)
 				kernel(f, nil, true)
-			case f.name == "U8", f.name == "S8":
-				kernel(f, nil, false)
 			}
 			low := lowOf(f)
 			switch {
