@@ -77,7 +77,7 @@ func Dir(ctx context.Context, b *modeldir.Dir, out string, o Options) (*Result, 
 	if err != nil {
 		return nil, err
 	}
-	return f.finish(ctx, out, append(notes, f.choose(o.Type)...), o)
+	return f.finish(ctx, out, append(notes, f.choose(o.Type, o.Importance != nil)...), o)
 }
 
 // ofGGUF writes tensors of some names in a GGUF file, in other formats.
@@ -86,7 +86,7 @@ func ofGGUF(ctx context.Context, s *weights.Source, names []string, tensor func(
 	if err != nil {
 		return nil, err
 	}
-	return f.finish(ctx, out, append(notes, f.choose(o.Type)...), o)
+	return f.finish(ctx, out, append(notes, f.choose(o.Type, o.Importance != nil)...), o)
 }
 
 // finish writes the file, if there is room for it, and sums up.

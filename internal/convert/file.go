@@ -93,8 +93,8 @@ func (t *tensor) stem() string {
 	return name[strings.LastIndex(name, ".")+1:]
 }
 
-// choose gives every tensor its format and says in sentences where rows did not fit into the wanted one.
-func (f *file) choose(t Type) (notes []string) {
+// choose gives every tensor its format, by rules that ask whether importances are known, and says in sentences where rows did not fit into the wanted one.
+func (f *file) choose(t Type, importances bool) (notes []string) {
 	layers, tied := f.structure()
 	group := f.group()
 	misfits := map[string]int{}
@@ -106,7 +106,7 @@ func (f *file) choose(t Type) (notes []string) {
 		}
 		rows, cols := x.size()
 		if t.Format != quant.Invalid {
-			m := matrix{name: x.stem(), layers: layers, group: group}
+			m := matrix{name: x.stem(), layers: layers, group: group, experts: f.count("expert_count"), importances: importances}
 			m.layer, _ = layerOf(x.name)
 			m.output = m.name == "output" || tied && m.name == "token_embd"
 			want := t.of(m)
@@ -161,13 +161,18 @@ func (f *file) set(key string, v any) {
 
 // group is how many query heads share one key head; 1 when the metadata do not say.
 func (f *file) group() int {
-	arch, _ := f.meta["general.architecture"].(string)
-	heads, _ := f.meta[arch+".attention.head_count"].(uint32)
-	shared, _ := f.meta[arch+".attention.head_count_kv"].(uint32)
+	heads, shared := f.count("attention.head_count"), f.count("attention.head_count_kv")
 	if heads == 0 || shared == 0 {
 		return 1
 	}
-	return int(heads / shared)
+	return heads / shared
+}
+
+// count is a number of the architecture's metadata; 0 where there is none.
+func (f *file) count(name string) int {
+	arch, _ := f.meta["general.architecture"].(string)
+	n, _ := f.meta[arch+"."+name].(uint32)
+	return int(n)
 }
 
 // layerOf is the layer in a tensor's name.

@@ -19,15 +19,19 @@ type Type struct {
 
 // rules are those of formats whose mixture is not outputQ6K.
 var rules = map[quant.Format]func(m matrix) quant.Format{
-	quant.Q2_K: mixQ2K, quant.IQ4_NL: mixIQ4NL, quant.IQ4_XS: mixIQ4NL, quant.MXFP4: outputQ8,
-	quant.IQ2_XXS: mixIQ2, quant.IQ2_XS: mixIQ2, quant.IQ2_S: mixIQ2, quant.IQ3_XXS: mixIQ3, quant.IQ3_S: mixIQ3,
+	quant.Q4_0: mixClassic(quant.Q4_1), quant.Q5_0: mixClassic(quant.Q5_1), quant.IQ4_NL: mixIQ4NL, quant.IQ4_XS: mixIQ4NL, quant.MXFP4: outputQ8,
+	quant.IQ2_XXS: mixIQ2(quant.Q2_K), quant.IQ3_XXS: mixIQ3XXS,
 }
 
-// mixtures are the types of formats that have several, instead of one by the format's name.
+// mixtures are the types of formats that have several, or one of another name, instead of one by the format's name.
 var mixtures = map[quant.Format][]Type{
-	quant.Q3_K: {{"Q3_K_S", quant.Q3_K, 11, outputQ6K}, {"Q3_K_M", quant.Q3_K, 12, mixQ3KM}, {"Q3_K_L", quant.Q3_K, 13, mixQ3KL}},
-	quant.Q4_K: {{"Q4_K_S", quant.Q4_K, 14, mixQ4KS}, {"Q4_K_M", quant.Q4_K, 15, mixMoreBits}},
-	quant.Q5_K: {{"Q5_K_S", quant.Q5_K, 16, outputQ6K}, {"Q5_K_M", quant.Q5_K, 17, mixMoreBits}},
+	quant.Q2_K:   {{"Q2_K", quant.Q2_K, 10, mixQ2K}, {"Q2_K_S", quant.Q2_K, 21, mixQ2KS}},
+	quant.Q3_K:   {{"Q3_K_S", quant.Q3_K, 11, outputQ6K}, {"Q3_K_M", quant.Q3_K, 12, mixQ3KM}, {"Q3_K_L", quant.Q3_K, 13, mixQ3KL}},
+	quant.Q4_K:   {{"Q4_K_S", quant.Q4_K, 14, mixQ4KS}, {"Q4_K_M", quant.Q4_K, 15, mixMoreBits}},
+	quant.Q5_K:   {{"Q5_K_S", quant.Q5_K, 16, outputQ6K}, {"Q5_K_M", quant.Q5_K, 17, mixMoreBits}},
+	quant.IQ2_XS: {{"IQ2_XS", quant.IQ2_XS, 20, mixIQ2(quant.Q2_K)}, {"IQ2_S", quant.IQ2_XS, 28, mixIQ2(quant.IQ3_S)}},
+	quant.IQ2_S:  {{"IQ2_M", quant.IQ2_S, 29, mixIQ2(quant.IQ3_S)}},
+	quant.IQ3_S:  {{"IQ3_XS", quant.IQ3_S, 22, mixIQ3XS}, {"IQ3_S", quant.IQ3_S, 26, mixIQ3S}, {"IQ3_M", quant.IQ3_S, 27, mixIQ3M}},
 }
 
 // types are all that --type takes.
@@ -99,13 +103,22 @@ type matrix struct {
 	format        quant.Format
 	layer, layers int
 	group         int  // query heads that share one key head
+	experts       int  // of a layer; 0: there are none
 	output        bool // makes the logits
+	importances   bool // are known for the file's matrices
 }
 
 func (t Type) of(m matrix) quant.Format {
 	m.format = t.Format
-	return t.rule(m)
+	f := t.rule(m)
+	if twoBits[t.Format] || m.output || t.Format.Block() == 1 || t.Format.Descriptor().Sparsity != (quant.Sparsity{}) {
+		return f
+	}
+	return special(t, m, f)
 }
+
+// twoBits are the formats whose mixtures have all of their rules in mixIQ2.
+var twoBits = map[quant.Format]bool{quant.IQ2_XXS: true, quant.IQ2_XS: true, quant.IQ2_S: true}
 
 // formatFor is f, or its fallback where rows of cols numbers do not divide into its blocks.
 func formatFor(f quant.Format, cols int) quant.Format {
