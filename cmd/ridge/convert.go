@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/ridge-llm/ridge/internal/convert"
@@ -16,7 +17,7 @@ import (
 )
 
 func convertCommand() *cobra.Command {
-	var out, typeName, sparse, base string
+	var out, typeName, sparse, base, embedding, output string
 	cmd := &cobra.Command{
 		Use:   "convert MODEL -o FILE.gguf",
 		Short: "Write a model as GGUF in a number format of your choice, or a LoRA adapter in its other form",
@@ -45,6 +46,10 @@ PEFT if the name after -o does not end with .gguf. --base is the model that it i
 			if err != nil {
 				return err
 			}
+			ends, err := convert.ParseEnds(embedding, output)
+			if err != nil {
+				return err
+			}
 			if sparse != "" {
 				if t, err = t.Sparse(sparse); err != nil {
 					return err
@@ -54,8 +59,8 @@ PEFT if the name after -o does not end with .gguf. --base is the model that it i
 				return errors.New("convert: say with -o which file to write")
 			}
 			if adapter.Is(args[0]) {
-				if typeName != "" || base == "" {
-					return fmt.Errorf("convert: %s is a LoRA adapter; say with --base which model it is for, and leave --type out: it keeps its numbers", args[0])
+				if typeName != "" || ends != (convert.Ends{}) || base == "" {
+					return fmt.Errorf("convert: %s is a LoRA adapter; say with --base which model it is for, and leave types out: it keeps its numbers", args[0])
 				}
 				r, err := convert.Adapter(args[0], base, out)
 				return printResult(cmd, r, out, err)
@@ -64,7 +69,7 @@ PEFT if the name after -o does not end with .gguf. --base is the model that it i
 				return fmt.Errorf("convert: --base is the model of a LoRA adapter, and %s is none", args[0])
 			}
 			p := newProgress(os.Stderr)
-			r, err := convert.Convert(cmd.Context(), args[0], out, convert.Options{Type: t, Progress: p.report})
+			r, err := convert.Convert(cmd.Context(), args[0], out, convert.Options{Type: t, Ends: ends, Progress: p.report})
 			p.clear()
 			return printResult(cmd, r, out, err)
 		},
@@ -72,8 +77,15 @@ PEFT if the name after -o does not end with .gguf. --base is the model that it i
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write")
 	cmd.Flags().StringVar(&base, "base", "", "model that an adapter is for: a Hugging Face directory or a GGUF file")
 	cmd.Flags().StringVar(&typeName, "type", "", "number format of matrices; default: as they are")
+	addEnds(cmd.Flags(), &embedding, &output)
 	cmd.Flags().StringVar(&sparse, "sparse", "", "structured sparsity: 2:4 keeps the two largest of each four numbers")
 	return cmd
+}
+
+// addEnds adds the flags of the formats of embeddings and of the matrix that makes the logits.
+func addEnds(fl *pflag.FlagSet, embedding, output *string) {
+	fl.StringVar(embedding, "token-embedding-type", "", "of a GGUF file: number format of the table of embeddings, such as Q8_0; default: by --type, or as it is")
+	fl.StringVar(output, "output-tensor-type", "", "of a GGUF file: number format of the matrix that makes the logits, such as Q6_K; default: by --type, or as it is")
 }
 
 // printResult says what was written, and on stderr what is worth knowing about it.

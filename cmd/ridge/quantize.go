@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/internal/quantize"
 )
 
@@ -24,6 +25,8 @@ type quantizeFlags struct {
 	typeName           string
 	imatrix            string
 	imatrixOut         string
+	embedding          string
+	outputType         string
 	sparsity           string
 	asymmetric, asJSON bool
 }
@@ -71,6 +74,7 @@ method. A run of these methods that was ended goes on where it was when the same
 	flags.StringVar(&f.layout, "layout", "", "of a directory: gptq, awq or compressed-tensors; default: by the method")
 	flags.StringVar(&f.sparsity, "sparsity", "50%", "of magnitude, wanda and sparsegpt: 50% or 2:4")
 	flags.StringVar(&f.typeName, "type", "", "of imatrix: number format of matrices in the GGUF file; default: by --bits")
+	addEnds(flags, &f.embedding, &f.outputType)
 	flags.StringVar(&f.imatrix, "imatrix", "", "of imatrix: a file with the importances, in place of a calibration text")
 	flags.StringVar(&f.imatrixOut, "imatrix-out", "", "of imatrix: where to write the importances")
 	flags.StringVar(&f.calib, "calib", quantize.Builtin, "calibration text: a file, plain or a JSON object with text or messages a line (.jsonl), or builtin")
@@ -90,6 +94,10 @@ func (f *quantizeFlags) run(cmd *cobra.Command, name string) error {
 	}
 	if f.out == "" {
 		return errors.New("quantize: say with -o where to write: a name that ends in .gguf, or a directory")
+	}
+	var err error
+	if f.o.Ends, err = convert.ParseEnds(f.embedding, f.outputType); err != nil {
+		return err
 	}
 	f.o.Method, f.o.Layout, f.o.GPTQ.Order = quantize.Method(f.method), quantize.Layout(f.layout), quantize.Order(f.order)
 	f.o.Grid.Symmetric = !f.asymmetric

@@ -45,7 +45,7 @@ func (f *quantizeFlags) runImatrix(cmd *cobra.Command, dir *modeldir.Dir, length
 		}
 	}
 	p := newProgress(os.Stderr)
-	r, err := convert.Dir(cmd.Context(), dir, f.out, convert.Options{Type: t, Progress: p.report, Importance: func(name string) []float32 {
+	r, err := convert.Dir(cmd.Context(), dir, f.out, convert.Options{Type: t, Ends: f.o.Ends, Progress: p.report, Importance: func(name string) []float32 {
 		if e, ok := m.Entries[name]; ok {
 			return e.Means()
 		}

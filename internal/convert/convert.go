@@ -17,6 +17,7 @@ import (
 // Options says how to convert.
 type Options struct {
 	Type     Type
+	Ends     Ends
 	Progress func(done, all int64) // called while writing: bytes of tensors so far and in all; may be nil
 
 	// Importance, if not nil, says how much a squared error counts in each column of a matrix, by its name in GGUF, or of each of stacked
@@ -77,7 +78,7 @@ func Dir(ctx context.Context, b *modeldir.Dir, out string, o Options) (*Result, 
 	if err != nil {
 		return nil, err
 	}
-	return f.finish(ctx, out, append(notes, f.choose(o.Type, o.Importance != nil)...), o)
+	return f.finish(ctx, out, append(notes, f.choose(o.Type, o.Ends, o.Importance != nil)...), o)
 }
 
 // ofGGUF writes tensors of some names in a GGUF file, in other formats.
@@ -86,7 +87,7 @@ func ofGGUF(ctx context.Context, s *weights.Source, names []string, tensor func(
 	if err != nil {
 		return nil, err
 	}
-	return f.finish(ctx, out, append(notes, f.choose(o.Type, o.Importance != nil)...), o)
+	return f.finish(ctx, out, append(notes, f.choose(o.Type, o.Ends, o.Importance != nil)...), o)
 }
 
 // finish writes the file, if there is room for it, and sums up.

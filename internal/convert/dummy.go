@@ -30,7 +30,7 @@ func Dummy(ctx context.Context, shape, out string, o Options) (*Result, error) {
 		return nil, err
 	}
 	f.sortKeys()
-	notes := f.choose(o.Type, false)
+	notes := f.choose(o.Type, o.Ends, false)
 	pools := pools{}
 	for i := range f.tensors {
 		t := &f.tensors[i]
@@ -71,7 +71,7 @@ func Formats(m *model.Model, t Type) (map[string]quant.Format, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.choose(t, false)
+	f.choose(t, Ends{}, false)
 	formats := map[string]quant.Format{}
 	for i := range f.tensors {
 		if x := &f.tensors[i]; x.quantizable() {

@@ -94,7 +94,7 @@ func (t *tensor) stem() string {
 }
 
 // choose gives every tensor its format, by rules that ask whether importances are known, and says in sentences where rows did not fit into the wanted one.
-func (f *file) choose(t Type, importances bool) (notes []string) {
+func (f *file) choose(t Type, ends Ends, importances bool) (notes []string) {
 	layers, tied := f.structure()
 	group := f.group()
 	misfits := map[string]int{}
@@ -105,11 +105,14 @@ func (f *file) choose(t Type, importances bool) (notes []string) {
 			continue
 		}
 		rows, cols := x.size()
-		if t.Format != quant.Invalid {
-			m := matrix{name: x.stem(), layers: layers, group: group, experts: f.count("expert_count"), importances: importances}
-			m.layer, _ = layerOf(x.name)
-			m.output = m.name == "output" || tied && m.name == "token_embd"
-			want := t.of(m)
+		m := matrix{name: x.stem(), layers: layers, group: group, experts: f.count("expert_count"), importances: importances}
+		m.layer, _ = layerOf(x.name)
+		m.output = m.name == "output" || tied && isEmbedding(m)
+		want := ends.of(m)
+		if want == quant.Invalid && t.Format != quant.Invalid {
+			want = t.of(m)
+		}
+		if want != quant.Invalid {
 			if x.as = formatFor(want, cols); x.as != want {
 				misfits[fmt.Sprintf("rows of %d numbers do not divide into %s blocks of %d: %s instead", cols, want, want.Block(), x.as)]++
 			}

@@ -63,7 +63,7 @@ func Merge(ctx context.Context, in string, list []Merged, out string, o Options)
 	if err != nil {
 		return nil, err
 	}
-	notes = append(notes, f.choose(o.Type, false)...)
+	notes = append(notes, f.choose(o.Type, o.Ends, false)...)
 	return f.finish(ctx, out, notes, o)
 }
 

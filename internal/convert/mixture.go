@@ -14,7 +14,7 @@ func outputQ6K(m matrix) quant.Format {
 
 // outputQ8 is for MXFP4, which suits only matrices inside the layers.
 func outputQ8(m matrix) quant.Format {
-	if m.output || m.name == "token_embd" {
+	if m.output || isEmbedding(m) {
 		return quant.Q8_0
 	}
 	return m.format
@@ -22,7 +22,7 @@ func outputQ8(m matrix) quant.Format {
 
 // denseEnds is for sparse formats: embeddings, the matrix that makes the logits and routers keep all of their numbers.
 func denseEnds(m matrix) quant.Format {
-	if m.output || m.name == "token_embd" || m.name == "ffn_gate_inp" {
+	if m.output || isEmbedding(m) || m.name == "ffn_gate_inp" {
 		return m.format.Descriptor().Sparsity.Values
 	}
 	return m.format
@@ -31,6 +31,8 @@ func denseEnds(m matrix) quant.Format {
 func isValue(m matrix) bool {
 	return m.name == "attn_v" || m.name == "attn_qkv" || m.name == "attn_kv_b"
 }
+
+func isEmbedding(m matrix) bool { return m.name == "token_embd" || m.name == "per_layer_token_embd" }
 
 // inPart reports whether a layer is in the first 1/n of all.
 func inPart(m matrix, n int) bool { return m.layer < m.layers/n }
@@ -135,7 +137,7 @@ func mixIQ2(more quant.Format) func(m matrix) quant.Format {
 			return quant.Q4_K
 		case m.name == "attn_output" && m.experts == 8:
 			return quant.Q5_K
-		case m.name == "token_embd" || isValue(m) || m.name == "ffn_down" && inPart(m, 8) || m.name == "attn_output" && more == quant.IQ3_S:
+		case isEmbedding(m) || isValue(m) || m.name == "ffn_down" && inPart(m, 8) || m.name == "attn_output" && more == quant.IQ3_S:
 			return more
 		}
 		return m.format
@@ -147,7 +149,7 @@ func mixIQ3XXS(m matrix) quant.Format {
 	switch {
 	case m.output:
 		return quant.Q5_K
-	case m.name == "token_embd" || m.name == "attn_output":
+	case isEmbedding(m) || m.name == "attn_output":
 		return quant.IQ3_S
 	case isValue(m) && m.group >= 4:
 		return quant.Q4_K

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ridge-llm/ridge/quant"
@@ -119,6 +120,41 @@ func (t Type) of(m matrix) quant.Format {
 
 // twoBits are the formats whose mixtures have all of their rules in mixIQ2.
 var twoBits = map[quant.Format]bool{quant.IQ2_XXS: true, quant.IQ2_XS: true, quant.IQ2_S: true}
+
+// Ends are formats of the matrices at a model's two ends; Invalid: what the type gives them.
+type Ends struct {
+	Embedding quant.Format // of the table of embeddings
+	Output    quant.Format // of the matrix that makes the logits; where that is the table of embeddings too, Embedding comes first
+}
+
+// ParseEnds turns names of formats into Ends; "" is Invalid.
+func ParseEnds(embedding, output string) (e Ends, err error) {
+	for _, end := range []struct {
+		flag, name string
+		to         *quant.Format
+	}{{"--token-embedding-type", embedding, &e.Embedding}, {"--output-tensor-type", output, &e.Output}} {
+		if end.name == "" {
+			continue
+		}
+		f, err := quant.Parse(strings.ToUpper(end.name))
+		if d := f.Descriptor(); err != nil || d.GGUF == nil || d.Sparsity != (quant.Sparsity{}) || !slices.Contains(quant.Formats(), f) {
+			return e, fmt.Errorf("convert: %s is %q, which is no number format that a matrix can be written in, such as Q6_K", end.flag, end.name)
+		}
+		*end.to = f
+	}
+	return e, nil
+}
+
+// of is the format of a matrix; Invalid: it is at neither end, or none is given.
+func (e Ends) of(m matrix) quant.Format {
+	if isEmbedding(m) && e.Embedding != quant.Invalid {
+		return e.Embedding
+	}
+	if m.output {
+		return e.Output
+	}
+	return quant.Invalid
+}
 
 // formatFor is f, or its fallback where rows of cols numbers do not divide into its blocks.
 func formatFor(f quant.Format, cols int) quant.Format {

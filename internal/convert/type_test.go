@@ -27,7 +27,7 @@ func TestMixtures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.choose(typ, false)
+		f.choose(typ, Ends{}, false)
 		var got []string
 		for i := range f.tensors {
 			if x := &f.tensors[i]; x.name == name+".weight" || strings.HasPrefix(x.name, "blk.") && strings.HasSuffix(x.name, "."+name+".weight") {

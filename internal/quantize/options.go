@@ -3,6 +3,8 @@ package quantize
 import (
 	"fmt"
 	"slices"
+
+	"github.com/ridge-llm/ridge/internal/convert"
 )
 
 // Method is how matrices are rounded.
@@ -33,6 +35,8 @@ type Options struct {
 	Rotate bool    // the residual stream and values are turned by Hadamard matrices before anything is rounded
 
 	Layout Layout // of a Hugging Face directory; "": that of the method, or of numbers that are not rounded their own
+
+	Ends convert.Ends `json:"-"` // of a GGUF file: formats of embeddings and output matrix, which are chosen as it is written
 
 	Threads  int              `json:"-"` // of the CPU; 0: as many as the process may use
 	Backend  string           // the device that runs the model over the calibration text; "": the CPU

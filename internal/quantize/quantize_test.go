@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/internal/quantize/dense"
 	"github.com/ridge-llm/ridge/model"
@@ -272,7 +273,7 @@ func TestRun(t *testing.T) {
 		{"sparsegpt with 4 bits", Options{Method: SparseGPT, Of4: 2, Grid: Grid{4, 32, true}}},
 		{"wanda with 8 bits", Options{Method: Wanda, Grid: Grid{8, 32, false}}},
 		{"sparse-24-bitmask", Options{Method: SparseGPT, Of4: 2, Layout: LayoutPacked}},
-		{"model.gguf", Options{Method: MethodGPTQ, Grid: Grid{5, 0, true}}},
+		{"model.gguf", Options{Method: MethodGPTQ, Grid: Grid{5, 0, true}, Ends: convert.Ends{Embedding: quant.Q8_0}}},
 		{"sparse.gguf", Options{Method: Wanda, Of4: 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -286,6 +287,11 @@ func TestRun(t *testing.T) {
 			}
 			if c.o.Prunes() {
 				halfZero(t, dir, c.o)
+			}
+			if want := c.o.Ends.Embedding; want != quant.Invalid {
+				if m, ok := dir.Tensor("token_embd.weight"); !ok || m.Format != want {
+					t.Errorf("the table of embeddings is in %s, and should be in %s", m.Format, want)
+				}
 			}
 			if after > before*1.001 || after <= 0 || math.IsNaN(after) {
 				t.Errorf("errors are %g in sum, and %g to nearest", after, before)

@@ -97,7 +97,7 @@ func (q *job) writeGGUF(ctx context.Context, out string) (notes []string, err er
 		}
 		q.dir.Replace(name, t)
 	}
-	written, err := convert.Dir(ctx, q.dir, out, convert.Options{})
+	written, err := convert.Dir(ctx, q.dir, out, convert.Options{Ends: q.o.Ends})
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +123,9 @@ func (o *Options) checkOutput(dir *modeldir.Dir, out string) error {
 			return errors.New("quantize: GGUF cannot say which column is of which group; give --act-order static")
 		}
 		return nil
+	}
+	if o.Ends != (convert.Ends{}) {
+		return fmt.Errorf("quantize: --token-embedding-type and --output-tensor-type are of GGUF files, and %s is to be a directory; leave them out", out)
 	}
 	if dir.Source.Kind == weights.GGUF {
 		return fmt.Errorf("quantize: %s is a GGUF file, and can only become another; give a name that ends in .gguf", dir.Source.Path)
