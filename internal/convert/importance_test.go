@@ -22,6 +22,7 @@ func TestImportance(t *testing.T) {
 	for c := range importance {
 		importance[c] = []float32{100, 1, 0, 1}[c%4]
 	}
+	const first = "blk.0.ffn_down.weight" // of the first eighth of the layers
 	convert := func(of func(string) []float32) *weights.Source {
 		t.Helper()
 		out := filepath.Join(t.TempDir(), "out.gguf")
@@ -66,7 +67,13 @@ func TestImportance(t *testing.T) {
 	if a, b := loss(weighted), loss(plain); a > 0.8*b {
 		t.Errorf("the error is %g, and %g without importances", a, b)
 	}
+	if f := tensor(weighted, first).Format; f != quant.Q4_1 {
+		t.Errorf("with importances %s is in %s, and llama-quantize has it in Q4_1", first, f)
+	}
 	for _, n := range plain.Names() {
+		if n == first {
+			continue
+		}
 		if same := bytes.Equal(tensor(plain, n).Data, tensor(weighted, n).Data); same != (n != name) {
 			t.Errorf("%s is the same: %t", n, same)
 		}
