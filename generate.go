@@ -80,7 +80,10 @@ func (m *Model) GenerateMany(ctx context.Context, prompt []int32, all []Params) 
 		return nil, nil
 	}
 	if all[0].PromptLogprobs {
-		requests = scorePrompt(prompt, made, requests, all[0].NoAnswer)
+		scorePrompt(prompt, made, requests)
+	}
+	if all[0].NoAnswer {
+		requests = promptAlone(made, requests)
 	}
 	return answers, m.submit(ctx, requests[0], requests[1:]...)
 }
@@ -117,7 +120,10 @@ func (m *Model) run(ctx context.Context, ids []int32, embeddings []float32, p Pa
 	if r.Embeddings = embeddings; err == nil {
 		all := []engine.Request{r}
 		if p.PromptLogprobs {
-			all = scorePrompt(ids, []*answer{a}, all, p.NoAnswer)
+			scorePrompt(ids, []*answer{a}, all)
+		}
+		if p.NoAnswer {
+			all = promptAlone([]*answer{a}, all)
 		}
 		err = m.submit(ctx, all[0])
 	}

@@ -38,7 +38,7 @@ type Params struct {
 	// PromptLogprobs has the first piece of the answer say the log-probabilities of the prompt's tokens, with Sampling.TopLogprobs of the likeliest. The prompt is computed
 	// whole then, without what is cached of it.
 	PromptLogprobs bool
-	NoAnswer       bool         // with PromptLogprobs: the answer has no tokens, whatever MaxTokens says
+	NoAnswer       bool         // the prompt is computed, and the answer has no tokens, whatever MaxTokens says
 	IgnoreEnd      bool         // go on after the model's end tokens
 	Special        bool         // write the special tokens of the answer out, as chat.OutputParser needs them
 	Diffusion      Diffusion    // how the answer of a masked diffusion model is found

@@ -12,19 +12,19 @@ type promptLogprobs struct {
 	answers []*answer
 }
 
-// scorePrompt has the first of the requests, which are for answers to one prompt, ask for the prompt's log-probabilities, which all answers get. It returns the requests to be
-// made: without an answer (Params.NoAnswer) that is the first alone.
-func scorePrompt(ids []int32, answers []*answer, requests []engine.Request, noAnswer bool) []engine.Request {
+// scorePrompt has the first of the requests, which are for answers to one prompt, ask for the prompt's log-probabilities, which all answers get.
+func scorePrompt(ids []int32, answers []*answer, requests []engine.Request) {
 	if len(ids) == 0 {
-		return requests // refused by the engine
+		return // refused by the engine
 	}
 	p := &promptLogprobs{prompt: []Sampled{{Token: ids[0]}}, of: len(ids), answers: answers}
 	requests[0].PromptLogprobs = p.take
 	p.give()
-	if !noAnswer {
-		return requests
-	}
-	requests[0].MaxTokens = 0
+}
+
+// promptAlone is the requests to be made for answers without tokens: the first of them, which ends them all.
+func promptAlone(answers []*answer, requests []engine.Request) []engine.Request {
+	requests[0].MaxTokens, requests[0].Grammar = 0, nil
 	requests[0].Done = func(f engine.Final) {
 		for _, a := range answers {
 			a.done(f)

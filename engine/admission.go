@@ -65,8 +65,10 @@ func (a *admission) prepare(ctx context.Context, r Request) (*request, error) {
 		return nil, invalid("the prompt is empty; it must have at least one token")
 	case r.PromptLogprobs != nil && (r.Hidden != nil || r.Embeddings != nil):
 		return nil, invalid("log-probabilities of the prompt are asked for, and the request is for embeddings or its prompt is embeddings, not token ids")
-	case r.MaxTokens < 1 && r.Hidden == nil && (r.PromptLogprobs == nil || r.MaxTokens < 0):
-		return nil, invalid("max_tokens is %d; it must be 1 or more", r.MaxTokens)
+	case r.MaxTokens < 0 && r.Hidden == nil:
+		return nil, invalid("max_tokens is %d; it must be 1 or more, or 0 to have the prompt computed alone", r.MaxTokens)
+	case r.MaxTokens == 0 && r.Hidden == nil && a.diffusion != nil:
+		return nil, invalid("max_tokens is 0, and what a model that fills masked tokens in has computed of a prompt alone is of no use later; ask for 1 or more")
 	case !answers(&r) && len(r.Prompt) > room:
 		return nil, tooLong("the text has %d tokens and the context is %d; shorten the text or load the model with a larger context", len(r.Prompt), room)
 	case answers(&r) && len(r.Prompt) >= room:

@@ -198,7 +198,7 @@ func TestRefused(t *testing.T) {
 	bad.TopP = 7
 	for want, r := range map[string]engine.Request{
 		"prompt is empty":                       {MaxTokens: 1, Params: greedy()},
-		"max_tokens is 0":                       {Prompt: prompt(1, 3), Params: greedy()},
+		"max_tokens is -1":                      {Prompt: prompt(1, 3), MaxTokens: -1, Params: greedy()},
 		"has 200 tokens and the context is 128": request(1, 200, 1),
 		"token 1 of the prompt is 96":           {Prompt: []int32{4, 96}, MaxTokens: 1, Params: greedy()},
 		"top_p":                                 {Prompt: prompt(1, 3), MaxTokens: 1, Params: bad},

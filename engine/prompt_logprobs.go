@@ -11,12 +11,12 @@ import (
 
 // A request with PromptLogprobs set has the log-probability of each token of its prompt handed to it, but of the first, which nothing precedes: a
 // step's logits have a row for each of its prompt's tokens beside those of answers, so that its chunks of a prompt are no longer than what Limits.Logits
-// leaves. The cache has no logits: none of its prompt is taken from there. If it asks for no answer, it ends when its prompt is computed.
+// leaves. The cache has no logits: none of its prompt is taken from there.
 
-// answers reports whether the request is to get tokens.
+// answers reports whether the request is to get tokens: one with MaxTokens of 0 ends when its prompt is computed.
 func (r *request) answers() bool { return answers(&r.Request) }
 
-func answers(r *Request) bool { return r.Hidden == nil && (r.MaxTokens > 0 || r.PromptLogprobs == nil) }
+func answers(r *Request) bool { return r.Hidden == nil && r.MaxTokens > 0 }
 
 // promptRow is a row of a step's logits that predicts a token of a prompt.
 type promptRow struct {

@@ -36,7 +36,7 @@ type Request struct {
 	// rows of the prompt's tokens from position from on, [n, width]; see embed.go.
 	Hidden func(from int, rows []float32)
 	// PromptLogprobs, when set, gets the log-probability of each token of the prompt but the first, in the order of their positions, with as many of the
-	// likeliest tokens as Params.TopLogprobs says; see prompt_logprobs.go. MaxTokens may be 0 then. A sibling has none.
+	// likeliest tokens as Params.TopLogprobs says; see prompt_logprobs.go. A sibling has none.
 	PromptLogprobs func(position int, c sample.Choice)
 	// Second is where the second of two texts begins in the prompt, for encoders that tell them apart; 0: there is one.
 	Second int

@@ -147,7 +147,7 @@ func TestFieldsRefused(t *testing.T) {
 		{"/v1/chat/completions", `"allowed_token_ids": [-1]`, "allowed_token_ids"},
 		{"/v1/chat/completions", `"min_tokens": 3, "guided_choice": ["a"]`, "min_tokens"},
 		{"/v1/completions", `"suffix": "x"`, "suffix"},
-		{"/v1/completions", `"max_tokens": 0`, "max_tokens"},
+		{"/v1/completions", `"max_tokens": -1`, "max_tokens"},
 		{"/v1/completions", `"max_tokens": -1, "echo": true`, "max_tokens"},
 		{"/v1/completions", `"best_of": 2, "n": 3`, "best_of"},
 		{"/v1/completions", `"best_of": 129`, "best_of"},

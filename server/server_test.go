@@ -210,7 +210,7 @@ func TestRefusals(t *testing.T) {
 		{text, `{"prompt": {"a": 1}}`, 400, "prompt should be"},
 		{text, `{"prompt": "x", "temperature": "hot"}`, 400, "temperature is a JSON string and should be a number"},
 		{text, `{"prompt": "x", "temperature": -1}`, 400, "temperature is -1; it"},
-		{text, `{"prompt": "x", "max_tokens": 0}`, 400, "max_tokens is 0"},
+		{text, `{"prompt": "x", "max_tokens": -1}`, 400, "max_tokens is -1"},
 		{text, `{"prompt": "x", "max_tokens": 1e30}`, 400, "max_tokens"},
 		{text, `{"prompt": "x", "n": 1000000}`, 400, "n is 1000000"},
 		{text, `{"prompt": "x", "stop": 7}`, 400, "stop should be"},

@@ -133,7 +133,7 @@ func (r *Recording) take(events *(*[]recording.Event), e recording.Event) error 
 			return fmt.Errorf("request %d asks for embeddings, and such cannot be replayed", a.ID)
 		case a.Embedded:
 			return fmt.Errorf("request %d has a prompt of embeddings, and such cannot be replayed", a.ID)
-		case len(a.Prompt) == 0 || a.MaxTokens < 1 && (a.MaxTokens < 0 || !a.Scored):
+		case len(a.Prompt) == 0 || a.MaxTokens < 0:
 			return fmt.Errorf("request %d has a prompt of %d tokens and an answer of at most %d", a.ID, len(a.Prompt), a.MaxTokens)
 		}
 		q := &recorded{Admitted: a}

@@ -34,8 +34,8 @@ func (q *ChatRequest) CheckChat(s *serving.Service) error {
 		return err
 	}
 	if q.MaxCompletionTokens != nil {
-		if *q.MaxCompletionTokens < 1 {
-			return api.Invalid("max_completion_tokens", "max_completion_tokens is %d; it must be 1 or more", *q.MaxCompletionTokens)
+		if *q.MaxCompletionTokens < 0 {
+			return api.Invalid("max_completion_tokens", "max_completion_tokens is %d; it must be 1 or more, or 0 to have the prompt computed and nothing answered", *q.MaxCompletionTokens)
 		}
 		q.MaxTokens = q.MaxCompletionTokens
 	}
@@ -89,6 +89,7 @@ func (q *ChatRequest) Job(ctx context.Context, s *serving.Service) (all []servin
 	if err := p.Sampling.Validate(s.Vocab()); err != nil {
 		return nil, o, api.InvalidSampling(err.Error())
 	}
+	q.promptOnly(&p)
 	prompt, ids, err := q.fitting(ctx, s)
 	if err != nil {
 		return nil, o, err

@@ -80,11 +80,7 @@ func (q *CompletionRequest) Job(ctx context.Context, s *serving.Service) ([]serv
 
 // jobs are those of the prompts, or, where there are gaps, of these, which the field says.
 func (q *CompletionRequest) jobs(ctx context.Context, s *serving.Service, field string, gaps []ridge.Infill) ([]serving.Job, error) {
-	least := 1
-	if q.Echo {
-		least = 0
-	}
-	if err := q.check(s, least); err != nil {
+	if err := q.Check(s); err != nil {
 		return nil, err
 	}
 	if err := q.checkBest(); err != nil {
@@ -103,8 +99,8 @@ func (q *CompletionRequest) jobs(ctx context.Context, s *serving.Service, field 
 			return nil, api.Invalid("logprobs", "logprobs is %d; 0 to 20 is possible", *q.Logprobs)
 		}
 	}
-	p.NoAnswer = q.MaxTokens != nil && *q.MaxTokens == 0
-	p.PromptLogprobs = p.NoAnswer || q.Echo && q.Logprobs != nil
+	p.PromptLogprobs = q.Echo && q.Logprobs != nil
+	q.promptOnly(&p)
 	guide, err := q.language()
 	if err != nil {
 		return nil, err

@@ -59,8 +59,8 @@ func (f *llamaFields) apply(q *Sampling) error {
 		if q.MaxTokens != nil && *q.MaxTokens != *f.Predict {
 			return api.Invalid("n_predict", "n_predict is %d and max_tokens is %d; they mean the same", *f.Predict, *q.MaxTokens)
 		}
-		if *f.Predict < 1 {
-			return api.Invalid("n_predict", "n_predict is %d; it must be 1 or more, or -1 for an answer that ends by itself", *f.Predict)
+		if *f.Predict < 0 {
+			return api.Invalid("n_predict", "n_predict is %d; it must be 1 or more, 0 to have the prompt computed alone, or -1 for an answer that ends by itself", *f.Predict)
 		}
 		q.MaxTokens = f.Predict
 	}

@@ -72,10 +72,7 @@ func (l *stopList) UnmarshalJSON(b []byte) error {
 const MaxChoices = 128
 
 // Check validates the fields that need no prompt.
-func (q *Sampling) Check(s *serving.Service) error { return q.check(s, 1) }
-
-// check is Check of answers that must have so many tokens.
-func (q *Sampling) check(s *serving.Service, least int) error {
+func (q *Sampling) Check(s *serving.Service) error {
 	if err := q.checkModel(s); err != nil {
 		return err
 	}
@@ -85,8 +82,8 @@ func (q *Sampling) check(s *serving.Service, least int) error {
 	if n := q.choices(); n < 1 || n > MaxChoices {
 		return api.Invalid("n", "n is %d; 1 to %d is possible", n, MaxChoices)
 	}
-	if q.MaxTokens != nil && *q.MaxTokens < least {
-		return api.Invalid("max_tokens", "max_tokens is %d; it must be 1 or more, or 0 for a completion with echo", *q.MaxTokens)
+	if q.MaxTokens != nil && *q.MaxTokens < 0 {
+		return api.Invalid("max_tokens", "max_tokens is %d; it must be 1 or more, or 0 to have the prompt computed and nothing answered", *q.MaxTokens)
 	}
 	if err := q.llamaFields.apply(q); err != nil {
 		return err
@@ -140,6 +137,13 @@ func (q *Sampling) params(ctx context.Context, service *serving.Service) (ridge.
 		return p, api.InvalidSampling(err.Error())
 	}
 	return p, q.checkEnds(m.Vocab())
+}
+
+// promptOnly has the prompt computed and nothing answered, if max_tokens is 0.
+func (q *Sampling) promptOnly(p *ridge.Params) {
+	if q.MaxTokens != nil && *q.MaxTokens == 0 {
+		p.NoAnswer = true
+	}
 }
 
 // checkEnds validates min_tokens and stop_token_ids.
