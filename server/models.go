@@ -111,6 +111,7 @@ func (s *Models) route() {
 	}
 	for _, group := range []apiRoutes{
 		{"OpenAI", s.batches.Routes()},
+		{"Anthropic", s.batches.MessagesRoutes()},
 		{"OpenAI", openai.NewKept(s.Responder, s.o.Store).Routes()},
 		{"OpenAI", map[string]http.HandlerFunc{"GET /v1/models": s.Handle(s.listModels), "GET /v1/models/{name...}": s.Handle(s.oneModel)}},
 		{"Ollama", (&ollama.Librarian{Responder: s.Responder, Open: s.openLibrary}).Routes()},

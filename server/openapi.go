@@ -65,6 +65,8 @@ func (d *openAPI) describe(api, pattern string) {
 	switch {
 	case pattern == "POST /v1/files":
 		o.Body = &openAPIContent{map[string]struct{}{"multipart/form-data": {}}}
+	case strings.HasPrefix(path, "/api/blobs/") && method == http.MethodPost:
+		o.Body = &openAPIContent{map[string]struct{}{"application/octet-stream": {}}}
 	case method == http.MethodPost && !strings.HasSuffix(path, "/cancel"):
 		o.Body = &openAPIContent{map[string]struct{}{"application/json": {}}}
 	}

@@ -25,6 +25,7 @@ func (s *Server) route() {
 		apiRoutes{"OpenAI", openai.NewKept(s.Responder, s.responses).Routes()},
 		apiRoutes{"Ollama", (&ollama.Librarian{Responder: s.Responder, Open: noLibrary}).Routes()},
 		apiRoutes{"OpenAI", s.batches.Routes()},
+		apiRoutes{"Anthropic", s.batches.MessagesRoutes()},
 		apiRoutes{"Ridge", s.own()},
 	) {
 		for pattern, handler := range group.routes {

@@ -1,4 +1,4 @@
-// Package batch is OpenAI's API of files and batches, and the runner of the batches.
+// Package batch is OpenAI's API of files and batches, Anthropic's of batches of messages, and the runner of both.
 package batch
 
 import (
@@ -40,7 +40,7 @@ func (s *API) Start() {
 	}
 }
 
-// Routes are the endpoints by their patterns.
+// Routes are the endpoints of OpenAI's API by their patterns, and MessagesRoutes those of Anthropic's.
 func (s *API) Routes() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"POST /v1/files":               s.withStore(s.upload),

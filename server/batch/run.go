@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ridge-llm/ridge/server/store"
@@ -202,15 +203,23 @@ func (r *runner) lines(ctx context.Context, b *store.Batch, journal *store.Journ
 		failed <- feed(ctx, input, done, pending)
 	}()
 	var workers sync.WaitGroup
-	for range max(1, r.api.load.Parallel()/2) {
-		workers.Go(func() {
-			for l := range pending {
-				if f := r.answer(ctx, owner, &l); f != nil {
-					answered <- f
+	var working atomic.Int64
+	var work func()
+	work = func() {
+		for l := range pending {
+			// A server of several models knows how many requests it answers at once when the first line has had one loaded.
+			for n := working.Load(); n < int64(r.api.load.Parallel()/2); n = working.Load() {
+				if working.CompareAndSwap(n, n+1) {
+					workers.Go(work)
 				}
 			}
-		})
+			if f := r.answer(ctx, owner, &l); f != nil {
+				answered <- f
+			}
+		}
 	}
+	working.Store(1)
+	workers.Go(work)
 	go func() { workers.Wait(); close(answered) }()
 	for f := range answered {
 		r.write(b, journal, f)
@@ -314,6 +323,9 @@ func (r *runner) finish(b store.Batch, journal *store.Journal) error {
 	return r.put(b)
 }
 
+// lateCode is the code of lines that there was no time for.
+const lateCode = "batch_expired"
+
 // expire writes down that there was no time for the lines that are left.
 func (r *runner) expire(b *store.Batch, journal *store.Journal) error {
 	input, err := r.store.Open(b.Input)
@@ -327,7 +339,7 @@ func (r *runner) expire(b *store.Batch, journal *store.Journal) error {
 		if err := json.Unmarshal(line, &l); err != nil || journal.Done[l.CustomID] {
 			return err
 		}
-		f, err := newFinished(store.Error, l.CustomID, nil, map[string]string{"code": "batch_expired", "message": "the completion window of the batch ended before this request could be answered"})
+		f, err := newFinished(store.Error, l.CustomID, nil, map[string]string{"code": lateCode, "message": "the completion window of the batch ended before this request could be answered"})
 		late = append(late, f.line)
 		return err
 	})
