@@ -107,6 +107,17 @@ func (d *device) SwapOut(moves []backend.Move) error {
 // SwapIn implements backend.Swapper.
 func (d *device) SwapIn(moves []backend.Move) error { return d.SwapOut(moves) }
 
+// HostBytes implements backend.Swapper: there are no bytes, which nobody reads.
+func (d *device) HostBytes(backend.Buffer) []byte { return nil }
+
+// Swaps and SwapsDone implement backend.Swapper: copies are done when SwapOut and SwapIn return.
+func (d *device) Swaps() int { return 0 }
+
+// SwapsDone is beside Swaps.
+func (d *device) SwapsDone() (int, error) { return 0, nil }
+
+var _ backend.Swapper = (*device)(nil)
+
 // Close implements backend.Device.
 func (d *device) Close() error { return nil }
 
