@@ -17,6 +17,7 @@ type Explanation struct {
 	CachedHost   int `json:"cached_host_memory_tokens,omitempty"`
 	CachedDisk   int `json:"cached_disk_tokens,omitempty"`
 	CachedShared int `json:"cached_shared_tokens,omitempty"`
+	CachedPeer   int `json:"cached_peer_tokens,omitempty"` // that another server has computed
 
 	Saved float64 `json:"cached_seconds"` // what computing them would have taken
 	// Stranded is the next tokens of the prompt that the cache had too, but without the state of recurrent layers, or the window, to go on from.
@@ -39,7 +40,7 @@ type Part struct {
 // Explain says where the time of an answer went.
 func (m *Model) Explain(f *Finish) Explanation {
 	x := Explanation{Wall: f.Wall.Seconds(), Prompt: f.Prompt, Cached: f.Cached, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Steps: f.Steps,
-		CachedHost: f.Kept[KeptInMemory], CachedDisk: f.Kept[KeptOnDisk], CachedShared: f.Kept[KeptShared]}
+		CachedHost: f.Kept[KeptInMemory], CachedDisk: f.Kept[KeptOnDisk], CachedShared: f.Kept[KeptShared], CachedPeer: f.Kept[KeptAtPeer]}
 	add := func(what string, d time.Duration) {
 		if d > 0 {
 			x.Parts = append(x.Parts, Part{what, d.Seconds(), d.Seconds() / max(x.Wall, 1e-9)})

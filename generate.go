@@ -31,7 +31,8 @@ type Finish struct {
 	Stop     string          // the stop string that ended it; "" when something else did
 	Prompt   int             // tokens
 	Cached   int             // of them, found in the cache
-	Kept     [keptPlaces]int // of those, that were kept beyond the cache: KeptInMemory, KeptOnDisk, KeptShared
+	Kept     [keptPlaces]int // of those, that were kept beyond the cache: KeptInMemory, KeptOnDisk, KeptShared, KeptAtPeer
+	Remote   *RemoteKV       // what another server that goes on is to be told; nil: Params.Remote asked for nothing
 	Stranded int             // the next of them that it had too, but without the state of recurrent layers, or the window, to go on from
 	Output   int             // tokens
 	Drafted  int             // tokens that were drafted for the answer
@@ -141,6 +142,9 @@ func (m *Model) prepare(ids []int32, p Params) (*answer, engine.Request, error) 
 		return nil, engine.Request{}, err
 	}
 	r := a.request(m, ids, p)
+	if a.remote, err = m.remote(p.Remote, &r); err != nil {
+		return nil, engine.Request{}, err
+	}
 	if err := m.adapters.attach(&r, p.Adapters); err != nil {
 		return nil, engine.Request{}, err
 	}
@@ -155,7 +159,8 @@ type answer struct {
 	reason  sample.Reason // set by the stopper
 	stop    string        // the stop string found
 	prompt  int
-	shared  bool // see Model.sharedAlone
+	shared  bool      // see Model.sharedAlone
+	remote  *RemoteKV // see Finish.Remote
 	started time.Time
 	first   time.Time
 	last    time.Time
@@ -225,7 +230,7 @@ func (a *answer) done(f engine.Final) {
 		a.queue.put(Piece{}, public(f.Err))
 		return
 	}
-	finish := &Finish{Reason: f.Reason, End: f.End, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Kept: placed(a.shared, f.Imported), Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Steps: f.Steps, Wall: time.Since(a.started), account: f.Account}
+	finish := &Finish{Reason: f.Reason, End: f.End, Stop: a.stop, Prompt: a.prompt, Cached: f.Cached, Kept: placed(a.shared, f.Imported), Remote: a.remote, Stranded: f.Stranded, Output: f.Output, Drafted: f.Drafted, Accepted: f.Accepted, Steps: f.Steps, Wall: time.Since(a.started), account: f.Account}
 	if !a.first.IsZero() {
 		finish.Prefill, finish.Decode = a.first.Sub(a.started), a.last.Sub(a.first)
 	}

@@ -43,7 +43,7 @@ func (k KVOffload) check(o Options) error {
 		return errors.New("ridge: KVOffload has a DiskSize (--kv-disk-size) and no Disk (--kv-disk), the folder that it is of")
 	case k.Shared == "" && k.SharedSize > 0:
 		return errors.New("ridge: KVOffload has a SharedSize (--kv-shared-size) and no Shared (--kv-shared), the folder that it is of")
-	case !k.asked():
+	case !o.keepsPages():
 		return nil
 	case k.Disk != "" && filepath.Clean(k.Disk) == filepath.Clean(k.Shared):
 		return fmt.Errorf("ridge: %s is both Disk (--kv-disk) and Shared (--kv-shared); leave one out", k.Disk)
@@ -57,12 +57,15 @@ func (k KVOffload) check(o Options) error {
 	return nil
 }
 
+// keepsPages reports whether pages are kept beyond the cache, for this server or others.
+func (o Options) keepsPages() bool { return o.KVOffload.asked() || o.KVTransfer.Secret != "" }
+
 // contextsKept is how many requests of the whole context host memory has room for where it is only the way to folders.
 const contextsKept = 2
 
 // setHostPages gives what is kept beyond the cache its pages of host memory.
 func (o Options) setHostPages(lim *backend.Limits, dev backend.Device, parts []*graph.Graph, g *graph.Graph) error {
-	if !o.KVOffload.asked() || len(g.Caches) == 0 {
+	if !o.keepsPages() || len(g.Caches) == 0 {
 		return nil
 	}
 	if _, ok := dev.(backend.Swapper); !ok {
@@ -72,7 +75,11 @@ func (o Options) setHostPages(lim *backend.Limits, dev backend.Device, parts []*
 	p.Spread(parts)
 	budget := o.KVOffload.HostMemory
 	if budget == 0 {
-		budget = p.HostBytes(contextsKept * lim.SeqPages)
+		requests := contextsKept
+		if o.KVTransfer.Secret != "" {
+			requests = max(requests, lim.Seqs) // each may wait for another server
+		}
+		budget = p.HostBytes(requests * lim.SeqPages)
 	}
 	if !p.ShareHost(lim, budget) {
 		return fmt.Errorf("ridge: KVOffload.HostMemory (--kv-host-memory) is %s and a page of the cache takes %s; at least a page is possible", size.Text(budget), size.Text(p.HostBytes(1)))
@@ -84,13 +91,15 @@ func (o Options) setHostPages(lim *backend.Limits, dev backend.Device, parts []*
 // offload opens what keeps pages beyond the cache, for the program of a graph.
 func (m *Model) offload(o Options) (x engine.Offload, err error) {
 	k := o.KVOffload
-	if !k.asked() {
+	if !o.keepsPages() {
 		return x, nil
 	}
-	x.Always, x.Through = k.Always, k.folders() && !k.WriteBack
+	x.Shared = o.KVTransfer.Secret != ""
+	x.Always, x.Through = k.Always, k.folders() && !k.WriteBack || x.Shared && o.KVTransfer.Listen != ""
 	if x.Seed, err = m.seed(o); err != nil {
 		return x, err
 	}
+	m.kvSeed = x.Seed
 	for _, f := range []struct {
 		name, dir string
 		most      int64
@@ -106,6 +115,9 @@ func (m *Model) offload(o Options) (x engine.Offload, err error) {
 			return x, errors.Join(err, closeStores(x.Stores))
 		}
 		x.Stores = append(x.Stores, s)
+	}
+	if x.Shared {
+		m.secret = transferSalts(o.KVTransfer.Secret)
 	}
 	return x, nil
 }
@@ -135,11 +147,12 @@ func (m *Model) seed(o Options) (seed [32]byte, err error) {
 	return [32]byte(sum.Sum(nil)), nil
 }
 
-// Places that pages are kept at beyond the cache, in the order of Stats.Kept.Found: host memory, a disk, a shared folder.
+// Places that pages are kept at beyond the cache, in the order of Stats.Kept.Found: host memory, a disk, a shared folder, another server.
 const (
 	KeptInMemory = iota
 	KeptOnDisk
 	KeptShared
+	KeptAtPeer
 	keptPlaces
 )
 

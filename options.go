@@ -26,7 +26,9 @@ type Options struct {
 	Swap     int64  // bytes of host memory to which preempted requests may move their part of it; 0: they are computed again
 	// KVOffload keeps what the cache has of prompts beyond it.
 	KVOffload KVOffload
-	Template  string // chat template to use in place of the model's own; "": its own
+	// KVTransfer lets servers compute prompts for each other.
+	KVTransfer KVTransfer
+	Template   string // chat template to use in place of the model's own; "": its own
 	// TrustContent has control tokens that are spelled out in the texts of a conversation act as tokens: whoever writes a text can then
 	// forge turns. Else only what the chat template writes is a control token. Prompts that are not chats are the caller's own either way.
 	TrustContent bool
@@ -156,6 +158,9 @@ func (o Options) check() error {
 		return err
 	}
 	if err := o.KVOffload.check(o); err != nil {
+		return err
+	}
+	if err := o.KVTransfer.check(o); err != nil {
 		return err
 	}
 	return o.KV.check()

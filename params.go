@@ -46,6 +46,7 @@ type Params struct {
 	Priority       int          // under the priority policy: lower goes first
 	Adapters       []UseAdapter // that act on the answer and its prompt; their changes add up
 	Salt           string       // only requests of equal salt share what is cached of their prompts
+	Remote         *RemoteKV    // what another server has computed of the prompt, or is to go on from; nil: none
 	Tenant         string       // nor do requests of different tenants, whatever their salts
 }
 

@@ -33,6 +33,7 @@ import (
 	"github.com/ridge-llm/ridge/compile/earlyexit"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/grammar/language"
+	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/modeldir"
@@ -79,8 +80,11 @@ type Model struct {
 	files       sync.RWMutex // held while dir's are asked, and to close them
 	readsFiles  bool         // steps read dir's files; a GPU has a copy of its own
 
-	quantization string // Options.Quantization
-	sharedAlone  bool   // of Options.KVOffload there is a shared folder and no disk
+	quantization string    // Options.Quantization
+	kvSeed       kv.Key    // of the keys of pages that are kept beyond the cache
+	transfer     *transfer // nil: none
+	layout       Layout
+	sharedAlone  bool // of Options.KVOffload there is a shared folder and no disk
 }
 
 // Load opens a GGUF file or a Hugging Face directory and starts an engine on it. An empty path is the built-in model,
@@ -225,7 +229,7 @@ func (m *Model) startEngine(o Options, prog *loaded) error {
 		prog.Close()
 		return err
 	}
-	m.sharedAlone = o.KVOffload.Disk == ""
+	m.sharedAlone, m.layout = o.KVOffload.Disk == "", o.Layout
 	if settings.Offload, err = m.offload(o); err != nil {
 		err = errors.Join(err, settings.Speculation.Close())
 		prog.Close()
@@ -257,7 +261,10 @@ func (m *Model) startEngine(o Options, prog *loaded) error {
 	if m.engine, err = engine.New(runner, settings); err == nil && prog.lost != nil {
 		go m.watch(prog.lost)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return m.startTransfer(o)
 }
 
 // Name is the model's name for people: of its file or directory.
@@ -325,12 +332,13 @@ func (m *Model) Wait() error { return m.engine.Wait() }
 // could not be closed, or why Options.Record is not complete.
 func (m *Model) Close() error {
 	m.closing.Do(func() {
+		m.closed = m.transfer.close()
 		if m.engine != nil {
 			m.engine.Close()
 			m.adapters.reads.Wait()
 		}
 		if m.recording != nil {
-			m.closed = m.recording.Close()
+			m.closed = errors.Join(m.closed, m.recording.Close())
 		}
 		name := ""
 		if m.device != nil {

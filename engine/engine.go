@@ -21,6 +21,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/engine/offload"
 )
 
 // Engine runs requests on one program. Its methods may be called from any goroutine; what runs the requests is the loop, in a goroutine
@@ -82,6 +83,14 @@ func (e *Engine) Together(submit func()) {
 	e.inbox.joining.Lock()
 	defer e.inbox.joining.Unlock()
 	submit()
+}
+
+// Kept is what keeps pages beyond the device; nil where nothing does. Its Await and Release are for other servers.
+func (e *Engine) Kept() *offload.Tier {
+	if e.loop.pages.kept == nil {
+		return nil
+	}
+	return e.loop.pages.kept.Tier
 }
 
 // Close ends all requests with ErrClosed, waits for the engine's goroutine and frees the program.

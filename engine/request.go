@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/ridge-llm/ridge/engine/account"
 	"github.com/ridge-llm/ridge/engine/diffusion"
@@ -51,6 +52,11 @@ type Request struct {
 	ForcedWaits map[int]Wait
 	// Constrained says that a grammar kept the Forced answer inside a language when it was made. It is scheduled as one with a Grammar.
 	Constrained bool
+	// Peer is a server that has computed the prompt: what is missing here of its whole pages comes from there. Lease is the name under which that server keeps them. nil: none has.
+	Peer  offload.Store
+	Lease kv.Key
+	// LeaseTime keeps what was computed for another server, under the name Lease, for so long; 0: it is not kept.
+	LeaseTime time.Duration
 	// Done gets the end.
 	Done func(Final)
 }
@@ -61,7 +67,7 @@ type Final struct {
 	Err      error
 	End      *sample.Choice     // the token of Request.Ends that ended it, if one did
 	Cached   int                // tokens of the prompt that were found in the cache
-	Imported [1 + MaxStores]int // of those, that came from host memory, and from each store
+	Imported [2 + MaxStores]int // of those, that came from host memory, from each store, and from peers
 	Stranded int                // tokens of the prompt after those that it had, but not the state or the window to go on from them
 	Output   int                // tokens emitted
 	Drafted  int                // tokens of its drafts
@@ -113,7 +119,7 @@ type request struct {
 	ledger     account.Ledger
 	keys       []kv.Key           // of the prompt's pages, if any are kept beyond the device
 	fetch      *offload.Fetch     // that it waits for
-	imported   [1 + MaxStores]int // tokens of the prompt that came from host memory, and from each store
+	imported   [2 + MaxStores]int // tokens of the prompt that came from host memory, and from each store
 	kept       int                // pages that were given to the tier
 }
 

@@ -18,6 +18,7 @@ type Offload struct {
 	Seed    kv.Key          // stands for all that the numbers in the cache depend on beside tokens and salts
 	Stores  []offload.Store // which the engine closes; the nearest first
 	Through bool            // pages are kept as soon as they are computed, and not only when the device needs their room
+	Shared  bool            // host memory is read by other servers, and gets pages of theirs: see Request.Peer
 	Always  bool            // what is kept is used wherever it is found, and not only where that takes less than computing it
 }
 
@@ -29,6 +30,7 @@ type tier struct {
 	pager   compile.HostPager // nil: copies are done when they are given, and nobody else reads host memory
 	through bool
 	always  bool
+	shared  bool
 	base    []int32 // per cache group: the first of its pages of host memory
 	page    int64   // bytes of a page of all groups
 	wait    func(from, to int) time.Duration
@@ -44,7 +46,7 @@ type tier struct {
 	origins []offload.Origin
 
 	stores   int
-	imported [1 + MaxStores]int64 // tokens, from host memory and from each store
+	imported [2 + MaxStores]int64 // tokens, from host memory, from each store and from peers
 }
 
 // flight is copies that were given to the device.
@@ -71,9 +73,10 @@ func newTier(o Options, prog compile.Runner, p *pages, signal func()) (*tier, er
 		t.page += prog.PageBytes(group)
 		settings.Pages = append(settings.Pages, lim.GroupHostPages(group))
 	}
-	if len(o.Offload.Stores) > 0 {
+	t.shared = o.Offload.Shared
+	if len(o.Offload.Stores) > 0 || t.shared {
 		if t.pager == nil {
-			return nil, fmt.Errorf("engine: pages are to be kept in %s, and the program's host memory is not this process's", o.Offload.Stores[0].Name())
+			return nil, errors.New("engine: pages are to be kept in folders or sent to other servers, and the program's host memory is not this process's")
 		}
 		settings.Memory = func(group int, page int32) [][]byte { return t.pager.HostPage(group, page+t.base[group]) }
 	}
@@ -236,7 +239,10 @@ func (t *tier) note(r *request, first, n int) {
 	for _, key := range r.keys[first : first+n] {
 		if at < len(t.used) && t.used[at] == key {
 			from := 1 + int(t.origins[at]) // memory is -1
-			if r.output == 0 {             // else it has been preempted, and these are not of its prompt alone
+			if t.origins[at] == offload.Peer {
+				from = 1 + MaxStores
+			}
+			if r.output == 0 { // else it has been preempted, and these are not of its prompt alone
 				r.imported[from] += t.pages.PageSize()
 			}
 			t.imported[from] += int64(t.pages.PageSize())
@@ -257,7 +263,7 @@ const unknownPrice = 100 * time.Millisecond
 
 // fetch has a request wait for what stores have of its prompt, if they have any; false: it need not wait.
 func (t *tier) fetch(r *request) bool {
-	if t == nil || t.stores == 0 || r.shareable() == nil {
+	if t == nil || t.stores == 0 && r.Peer == nil || r.shareable() == nil {
 		return false
 	}
 	tokens, _ := t.match(r)
@@ -267,10 +273,10 @@ func (t *tier) fetch(r *request) bool {
 		return false
 	}
 	computing := t.wait(from*size, to*size)
-	if computing == 0 || t.always {
+	if computing == 0 || t.always || r.Peer != nil {
 		computing = unknownPrice * time.Duration(to-from)
 	}
-	r.fetch = &offload.Fetch{Keys: r.keys[from:to], Bytes: t.page, PerKey: computing / time.Duration(to-from), Deadline: time.Now().Add(computing)}
+	r.fetch = &offload.Fetch{Keys: r.keys[from:to], Bytes: t.page, PerKey: computing / time.Duration(to-from), Deadline: time.Now().Add(computing), Peer: r.Peer, Lease: r.Lease}
 	if !t.Fetch(r.fetch) {
 		r.fetch = nil
 		return false
@@ -327,6 +333,9 @@ func (t *tier) leave(r *request, whole bool) {
 			t.keep(p)
 		}
 	}
+	if whole && r.LeaseTime > 0 {
+		t.Lease(r.Lease, r.keys, r.LeaseTime)
+	}
 	if i := slices.Index(t.waiting, r); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
 	}
@@ -350,6 +359,7 @@ func (t *tier) count(s *Stats, main int) {
 	s.Kept = KeptStats{Pages: x.Pages, Used: x.Used, Found: t.imported, Dropped: x.Dropped, Failed: x.Failed, Damaged: x.Damaged}
 	copy(s.Kept.Read[1:], x.Read)
 	copy(s.Kept.Written[1:], x.Written)
+	s.Kept.Read[1+MaxStores], s.Kept.Written[1+MaxStores], s.Kept.Expired = x.Received, x.Sent, x.Expired
 }
 
 // closing is how long the end of an engine may take for the sake of pages that wait to be written.
@@ -374,10 +384,11 @@ const MaxStores = 2
 // KeptStats is what is kept beyond the device.
 type KeptStats struct {
 	Pages, Used   int                  // of host memory, of the main cache group
-	Found         [1 + MaxStores]int64 // tokens of prompts that were found in host memory, and in each store
-	Read, Written [1 + MaxStores]int64 // bytes, likewise; of host memory none
+	Found         [2 + MaxStores]int64 // tokens of prompts that were found in host memory, in each store, and at peers
+	Read, Written [2 + MaxStores]int64 // bytes, likewise; of host memory none, and those sent to peers
 	Dropped       int64                // pages' worth of tokens that were not written, since too many waited
 	Failed        int64                // writes that failed, as when a disk is full
+	Expired       int64                // leases of pages for peers that nobody gave back
 	Damaged       int64                // files that were not whole
 }
 

@@ -22,7 +22,7 @@ func printExplanation(out io.Writer, x ridge.Explanation) {
 	for _, kept := range []struct {
 		tokens int
 		where  string
-	}{{x.CachedHost, "host memory"}, {x.CachedDisk, "disk"}, {x.CachedShared, "the shared folder"}} {
+	}{{x.CachedHost, "host memory"}, {x.CachedDisk, "disk"}, {x.CachedShared, "the shared folder"}, {x.CachedPeer, "another server"}} {
 		if kept.tokens > 0 {
 			fmt.Fprintf(w, "%d of the cached tokens came from %s\t\t\t\n", kept.tokens, kept.where)
 		}

@@ -20,6 +20,7 @@ import (
 // serveFlags are the settings of serve.
 type serveFlags struct {
 	model   modelFlags
+	role    roleFlags
 	lora    loraFlags
 	cascade cascadeFlags
 	address string
@@ -85,6 +86,7 @@ several models are: each answers what it is sure enough of and passes the rest o
 	}
 	f.model.add(cmd)
 	f.model.ranks.add(cmd.Flags())
+	f.role.add(cmd.Flags())
 	addEngine(cmd, &f.model.options)
 	fl := cmd.Flags()
 	f.lora.addServed(fl, &f.model.options)
@@ -121,6 +123,9 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	}
 	if f.quota.Batches < 0 {
 		return fmt.Errorf("--batch-quota is %d; 0 (any number of batches) or more is possible", f.quota.Batches)
+	}
+	if err := f.role.prepare(&f.model.options, f.many.serves()); err != nil {
+		return err
 	}
 	f.lora.prepare(&f.model.options)
 	if worked, err := f.model.work(cmd.Context()); worked || err != nil {

@@ -124,6 +124,9 @@ func (r *reloading) reloadModel(ctx context.Context) error {
 		f.server.Log.Info("the model's files have not changed")
 		return nil
 	}
+	if f.model.options.KVTransfer.Listen != "" {
+		return errors.New("others ask it for pages of its model (--role), and would be given those of another; start the server again")
+	}
 	if f.model.options.Ranks.Rendezvous != "" {
 		return errors.New("it is of several processes (--ranks, --rendezvous), which load a model when they start; start the server again")
 	}

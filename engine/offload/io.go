@@ -3,6 +3,7 @@ package offload
 import (
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,8 @@ type Fetch struct {
 	Bytes    int64         // of a key, at most
 	PerKey   time.Duration // that computing the tokens of one takes: what takes longer is not read
 	Deadline time.Time     // when nobody waits for it any more
+	Peer     Store         // another server that has computed them; nil: there is none. It is asked for what nobody else has, whatever that takes
+	Lease    kv.Key        // that the peer keeps them under
 
 	ended atomic.Bool
 }
@@ -38,7 +41,7 @@ func (f *Fetch) Ended() bool { return f.ended.Load() }
 
 // Fetch begins to read; false if too many others wait for theirs, or there is no store.
 func (t *Tier) Fetch(f *Fetch) bool {
-	if len(t.options.Stores) == 0 {
+	if len(t.options.Stores) == 0 && f.Peer == nil {
 		return false
 	}
 	select {
@@ -75,16 +78,34 @@ func (t *Tier) fetch(f *Fetch) {
 	if run == 0 || !t.worth(f, run, where) {
 		return
 	}
-	for _, key := range f.Keys[:run] {
-		select {
-		case <-t.closing:
-			return
-		default:
-		}
-		if f.ended.Load() || !t.fetchKey(key) {
-			return
-		}
+	var failed atomic.Bool
+	var next atomic.Int64
+	var streams sync.WaitGroup
+	for range min(streamsOf(f), run) {
+		streams.Go(func() {
+			for !failed.Load() && !f.ended.Load() {
+				at := int(next.Add(1)) - 1
+				if at >= run {
+					return
+				}
+				if !t.fetchKey(f.Keys[at], f.Peer) {
+					failed.Store(true) // what comes behind it is of no use
+				}
+			}
+		})
 	}
+	streams.Wait()
+	if p, ok := f.Peer.(interface{ Release(lease kv.Key) }); ok {
+		p.Release(f.Lease)
+	}
+}
+
+// streamsOf is how many keys of a fetch are read side by side: those of a peer come over a connection each.
+func streamsOf(f *Fetch) int {
+	if f.Peer != nil {
+		return 4
+	}
+	return 1
 }
 
 // promised is how many keys host memory or a store has, from the first on, and how many of them each store.
@@ -102,7 +123,7 @@ func (t *Tier) promised(f *Fetch) (run int, where []int) {
 				break
 			}
 		}
-		if !found {
+		if !found && f.Peer == nil {
 			break
 		}
 		run++
@@ -112,6 +133,9 @@ func (t *Tier) promised(f *Fetch) (run int, where []int) {
 
 // worth reports whether reading takes less than computing.
 func (t *Tier) worth(f *Fetch, run int, where []int) bool {
+	if f.Peer != nil {
+		return true
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	took := 0.0
@@ -122,7 +146,12 @@ func (t *Tier) worth(f *Fetch, run int, where []int) bool {
 }
 
 // fetchKey brings a key to host memory, and reports whether it is there.
-func (t *Tier) fetchKey(key kv.Key) bool {
+func (t *Tier) fetchKey(key kv.Key, peer Store) bool {
+	select {
+	case <-t.closing:
+		return false
+	default:
+	}
 	t.mu.Lock()
 	for {
 		other := t.filling[key]
@@ -143,9 +172,12 @@ func (t *Tier) fetchKey(key kv.Key) bool {
 	t.mu.Unlock()
 	ok := false
 	for i, s := range t.options.Stores {
-		if ok = t.readFrom(i, s, key); ok {
+		if ok = t.readFrom(Origin(i), s, key); ok {
 			break
 		}
+	}
+	if !ok && peer != nil {
+		ok = t.readFrom(Peer, peer, key)
 	}
 	t.mu.Lock()
 	delete(t.filling, key)
@@ -155,7 +187,7 @@ func (t *Tier) fetchKey(key kv.Key) bool {
 }
 
 // readFrom reads a key from a store.
-func (t *Tier) readFrom(i int, s Store, key kv.Key) bool {
+func (t *Tier) readFrom(from Origin, s Store, key kv.Key) bool {
 	began, bytes, pages := time.Now(), int64(0), []int(nil)
 	ok, err := s.Read(key, func(parts []Part) bool {
 		for p := range parts {
@@ -182,7 +214,9 @@ func (t *Tier) readFrom(i int, s Store, key kv.Key) bool {
 	if err != nil {
 		t.stats.Damaged++
 	}
-	t.errors[i] = err
+	if from != Peer {
+		t.errors[from] = err
+	}
 	if len(pages) == 0 {
 		return false
 	}
@@ -195,9 +229,12 @@ func (t *Tier) readFrom(i int, s Store, key kv.Key) bool {
 		return false
 	}
 	t.host.Unpin(key)
-	t.origin[key] = Origin(i)
-	t.speed[i].note(bytes, time.Since(began).Seconds())
-	t.stats.Read[i] += bytes
+	if t.origin[key] = from; from == Peer {
+		t.stats.Received += bytes
+		return true
+	}
+	t.speed[from].note(bytes, time.Since(began).Seconds())
+	t.stats.Read[from] += bytes
 	return true
 }
 

@@ -27,5 +27,8 @@ type Part struct {
 // Origin is where a page that host memory has came from: Memory, or the number of a store from 0.
 type Origin int8
 
-// Memory is the device's own memory.
-const Memory Origin = -1
+// Memory is the device's own memory, and Peer another server.
+const (
+	Memory Origin = -1
+	Peer   Origin = 127
+)

@@ -19,7 +19,7 @@ import (
 // Options are a tier's settings.
 type Options struct {
 	Pages  []int                                // of host memory, by cache group
-	Memory func(group int, page int32) [][]byte // where a page of host memory lies; nil without stores
+	Memory func(group int, page int32) [][]byte // where a page of host memory lies; nil without stores and peers
 	Stores []Store                              // the nearest first; the Tier closes them
 	Wake   func()                               // called when a Fetch has ended
 }
@@ -32,6 +32,10 @@ type Stats struct {
 	Dropped       int64   // nodes that were not written, since too many waited
 	Failed        int64   // writes that failed, as when a disk is full
 	Damaged       int64   // what was read and was not whole
+
+	Sent     int64 // bytes, to peers
+	Received int64 // from them
+	Expired  int64 // leases that nobody gave back
 }
 
 // Tier is host memory and the stores behind it.
@@ -44,8 +48,11 @@ type Tier struct {
 	filling map[kv.Key]chan struct{} // closed when what is being read is there
 	empty   map[kv.Key][]int         // groups whose pages Put gave, and that are not filled
 	stats   Stats
-	speed   []speed // by store
-	errors  []error // the last of each store; nil: it works
+	speed   []speed       // by store
+	errors  []error       // the last of each store; nil: it works
+	arrived chan struct{} // closed when pages have come to host memory, and made anew
+	leases  map[kv.Key]lease
+	leasing int // keys
 
 	writes  chan kv.Key
 	fetches chan *Fetch
@@ -64,10 +71,10 @@ func New(o Options) *Tier {
 	t := &Tier{
 		options: o, host: kv.NewHost(o.Pages), origin: map[kv.Key]Origin{}, filling: map[kv.Key]chan struct{}{}, empty: map[kv.Key][]int{},
 		speed: make([]speed, len(o.Stores)), errors: make([]error, len(o.Stores)),
-		writes: make(chan kv.Key, waitingWrites), fetches: make(chan *Fetch, 1024), closing: make(chan struct{}),
+		writes: make(chan kv.Key, waitingWrites), fetches: make(chan *Fetch, 1024), closing: make(chan struct{}), arrived: make(chan struct{}), leases: map[kv.Key]lease{},
 	}
 	t.stats.Read, t.stats.Written = make([]int64, len(o.Stores)), make([]int64, len(o.Stores))
-	if len(o.Stores) == 0 {
+	if o.Memory == nil {
 		return t
 	}
 	for range writers {
@@ -105,6 +112,8 @@ func (t *Tier) Filled(pages []kv.KeyedPage) {
 	for i := len(pages) - 1; i >= 0; i-- {
 		t.filled(pages[i].Key, pages[i].Group)
 	}
+	close(t.arrived)
+	t.arrived = make(chan struct{})
 	if len(t.options.Stores) == 0 {
 		return
 	}
@@ -197,6 +206,11 @@ func (t *Tier) Stats(main int) Stats {
 
 // Close ends what is under way: reads at once, writes that wait within a time.
 func (t *Tier) Close(patience time.Duration) error {
+	t.mu.Lock()
+	for _, l := range t.leases {
+		l.end.Stop()
+	}
+	t.mu.Unlock()
 	deadline := time.Now().Add(patience)
 	for len(t.writes) > 0 && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)

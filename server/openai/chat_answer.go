@@ -118,6 +118,7 @@ func (a *ChatAnswer) whole() map[string]any {
 	}
 	body := a.head("chat.completion", choices)
 	body["usage"] = a.Usage
+	a.Usage.tellTransfer(body)
 	return body
 }
 

@@ -100,6 +100,7 @@ func (a *textAnswer) whole() map[string]any {
 	}
 	body := a.body(choices)
 	body["usage"] = a.usage
+	a.usage.tellTransfer(body)
 	return body
 }
 

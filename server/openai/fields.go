@@ -18,7 +18,6 @@ var commonRefusals = merged(SamplerRefusals, map[string]api.Refusal{
 	"spaces_between_special_tokens": {Harmless: "true", Why: "text is decoded as the tokenizer does it"},
 	"return_token_ids":              {Harmless: "false", Why: "logprobs name the tokens"},
 	"return_tokens_as_token_ids":    {Harmless: "false", Why: "logprobs name the tokens"},
-	"kv_transfer_params":            {Harmless: "", Why: "there is only one process"},
 	"prompt_embeds":                 {Harmless: "", Why: "prompts are text or token ids"},
 })
 

@@ -43,6 +43,8 @@ type Sampling struct {
 
 	Priority  int    `json:"priority"`
 	CacheSalt string `json:"cache_salt"`
+
+	Transfer *ridge.RemoteKV `json:"kv_transfer_params"`
 }
 
 type streamOptions struct {
@@ -128,6 +130,7 @@ func (q *Sampling) params(ctx context.Context, service *serving.Service) (ridge.
 	}
 	api.Set(&p.MaxTokens, q.MaxTokens)
 	p.Stop, p.IgnoreEnd, p.Priority, p.Salt = q.Stop, q.IgnoreEnd, q.Priority, q.CacheSalt
+	p.Remote = q.Transfer
 	p.StopIDs, p.IncludeStop, p.MinTokens, s.Allowed = q.StopIDs, q.IncludeStop, q.MinTokens, q.AllowedIDs
 	s.LogitBias, p.Diffusion = q.LogitBias, q.diffusion()
 	if err := q.breakers(ctx, service, s); err != nil {

@@ -11,6 +11,8 @@ type Usage struct {
 	Completion int           `json:"completion_tokens"`
 	Total      int           `json:"total_tokens"`
 	Details    promptDetails `json:"prompt_tokens_details"`
+
+	transfer *ridge.RemoteKV // of the first answer
 }
 
 type promptDetails struct {
@@ -22,6 +24,7 @@ func (u *Usage) add(j *serving.Job, f *ridge.Finish) {
 	if j.First {
 		u.Prompt += f.Prompt
 		u.Details.Cached += f.Cached
+		u.transfer = f.Remote
 	}
 	u.Completion += f.Output
 	u.Total = u.Prompt + u.Completion
@@ -53,5 +56,12 @@ func (o *streamOptions) tell(event map[string]any, soFar Usage) {
 		event["usage"] = soFar
 	default:
 		event["usage"] = nil
+	}
+}
+
+// tellTransfer writes into a whole answer what another server, which goes on from its prompt, is to be told.
+func (u *Usage) tellTransfer(body map[string]any) {
+	if u.transfer != nil {
+		body["kv_transfer_params"] = u.transfer
 	}
 }

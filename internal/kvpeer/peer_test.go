@@ -1,0 +1,235 @@
+package kvpeer
+
+import (
+	"bytes"
+	"crypto/rand"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ridge-llm/ridge/engine/kv"
+	"github.com/ridge-llm/ridge/engine/offload"
+)
+
+// source has a page under each key whose first byte is less than pages.
+type source struct {
+	pages [][]byte
+
+	mu       sync.Mutex
+	held     int
+	released []kv.Key
+}
+
+func (s *source) Await(key kv.Key, _ time.Duration, _ <-chan struct{}) ([]offload.Part, func()) {
+	if int(key[0]) >= len(s.pages) {
+		return nil, func() {}
+	}
+	s.hold(1)
+	b := s.pages[key[0]]
+	return []offload.Part{{Group: 1, Bytes: int64(len(b)), Pieces: [][]byte{b[:len(b)/3], b[len(b)/3:]}}}, func() { s.hold(-1) }
+}
+
+func (s *source) hold(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held += n
+}
+
+func (s *source) Release(lease kv.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.released = append(s.released, lease)
+}
+
+func newSource(n, size int) *source {
+	s := &source{}
+	for range n {
+		b := make([]byte, size)
+		_, _ = rand.Read(b)
+		s.pages = append(s.pages, b)
+	}
+	return s
+}
+
+var secret = []byte("sixteen bytes or more")
+
+func serve(t testing.TB, s *source) *Server {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := Serve(l, secret, kv.Key{7}, s, func(error) {})
+	t.Cleanup(func() {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return x
+}
+
+// into reads a page to a buffer, in other pieces than it was sent in.
+func into(b *[]byte) func([]offload.Part) bool {
+	return func(p []offload.Part) bool {
+		*b = make([]byte, p[0].Bytes)
+		p[0].Pieces = [][]byte{(*b)[:10], (*b)[10:]}
+		return len(p) == 1 && p[0].Group == 1
+	}
+}
+
+// TestPeer: pages come as they are, those that are nowhere do not, connections are used again after the server has closed them, and leases are given back.
+func TestPeer(t *testing.T) {
+	s := newSource(3, 1000)
+	x := serve(t, s)
+	p := New(x.Address(), secret, kv.Key{7})
+	defer p.Close()
+	read := func(i byte) ([]byte, bool) {
+		t.Helper()
+		var b []byte
+		ok, err := p.Read(kv.Key{i}, into(&b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b, ok
+	}
+	for i := range byte(3) {
+		if b, ok := read(i); !ok || !bytes.Equal(b, s.pages[i]) {
+			t.Errorf("page %d came as something else (%t)", i, ok)
+		}
+	}
+	if _, ok := read(9); ok {
+		t.Error("a page that is nowhere came")
+	}
+	x.mu.Lock()
+	for conn := range x.conns {
+		conn.Close()
+	}
+	x.mu.Unlock()
+	if b, ok := read(1); !ok || !bytes.Equal(b, s.pages[1]) {
+		t.Error("after the kept connection was closed a page came as something else")
+	}
+	p.Release(kv.Key{5})
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		done := len(s.released) == 1 && s.released[0] == kv.Key{5} && s.held == 0
+		s.mu.Unlock()
+		if done {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("leases %v were given back, %d pages are held", s.released, s.held)
+		}
+	}
+}
+
+// TestStrangers: who has another secret, another model or another protocol gets no page, is told why where it is one of ours, and keeps nobody else waiting.
+func TestStrangers(t *testing.T) {
+	x := serve(t, newSource(1, 100))
+	for what, p := range map[string]struct {
+		peer *Peer
+		says string
+	}{"secret": {New(x.Address(), []byte("another secret of sixteen"), kv.Key{7}), "another secret"}, "model": {New(x.Address(), secret, kv.Key{8}), "another model"}} {
+		var b []byte
+		if ok, err := p.peer.Read(kv.Key{0}, into(&b)); ok || err == nil || !strings.Contains(err.Error(), p.says) {
+			t.Errorf("another %s: %t, %v", what, ok, err)
+		}
+	}
+	for _, text := range []string{"", "GET / HTTP/1.1\r\n\r\n", strings.Repeat("x", 1000), protocol, protocol + strings.Repeat("y", openingLen-len(protocol)) + strings.Repeat("z", 32)} {
+		conn, err := net.Dial("tcp", x.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := New(x.Address(), secret, kv.Key{7})
+	defer p.Close()
+	var b []byte
+	if ok, err := p.Read(kv.Key{0}, into(&b)); !ok || err != nil {
+		t.Errorf("beside strangers: %t, %v", ok, err)
+	}
+}
+
+// BenchmarkTransfer reads pages of 512 KiB over four connections of the loopback interface, and by turns has four others copy as many bytes with nothing but writes and reads: the link.
+func BenchmarkTransfer(b *testing.B) {
+	const size, pages, streams = 512 << 10, 64, 4
+	s := newSource(pages, size)
+	x := serve(b, s)
+	p := New(x.Address(), secret, kv.Key{7})
+	defer p.Close()
+	buffers := make([][]byte, streams)
+	for i := range buffers {
+		buffers[i] = make([]byte, size)
+	}
+	transfer := func() time.Duration {
+		began := time.Now()
+		var all sync.WaitGroup
+		for k := range streams {
+			all.Go(func() {
+				for i := k; i < pages; i += streams {
+					if ok, err := p.Read(kv.Key{byte(i)}, func(parts []offload.Part) bool {
+						parts[0].Pieces = [][]byte{buffers[k]}
+						return true
+					}); !ok || err != nil {
+						b.Error(ok, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		return time.Since(began)
+	}
+	plain := func() time.Duration {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer l.Close()
+		began := time.Now()
+		var all sync.WaitGroup
+		for k := range streams {
+			all.Go(func() {
+				conn, err := l.Accept()
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				defer conn.Close()
+				for i := k; i < pages; i += streams {
+					if _, err := conn.Write(s.pages[i]); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			all.Go(func() {
+				conn, err := net.Dial("tcp", l.Addr().String())
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				defer conn.Close()
+				for range pages / streams {
+					if _, err := io.ReadFull(conn, buffers[k]); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		return time.Since(began)
+	}
+	var ours, link time.Duration
+	for range b.N {
+		link += plain()
+		ours += transfer() + transfer()
+		link += plain()
+	}
+	b.ReportMetric(float64(2*b.N*pages*size)/ours.Seconds()/1e9, "GB/s")
+	b.ReportMetric(float64(2*b.N*pages*size)/link.Seconds()/1e9, "GB/s-link")
+	b.ReportMetric(link.Seconds()/ours.Seconds(), "of-link")
+}

@@ -1,0 +1,204 @@
+package ridge_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ridge-llm/ridge"
+)
+
+const transferSecret = "the secret of a test"
+
+// pair is a prefill and a decode server of one model.
+type pair struct{ prefill, decode *ridge.Model }
+
+func newPair(t *testing.T, path string, o ridge.Options, lease time.Duration) pair {
+	t.Helper()
+	one := o
+	one.KVTransfer = ridge.KVTransfer{Secret: transferSecret, Listen: "127.0.0.1:0", Lease: lease}
+	other := o
+	other.KVTransfer = ridge.KVTransfer{Secret: transferSecret}
+	return pair{loadFrom(t, path, one), loadFrom(t, path, other)}
+}
+
+// ask is an answer and how it ended.
+func ask(t *testing.T, m *ridge.Model, prompt []int32, tokens int, remote *ridge.RemoteKV) (ids []int32, logs []float64, f *ridge.Finish) {
+	t.Helper()
+	p := ridge.Greedy()
+	p.MaxTokens, p.IgnoreEnd, p.Sampling.Logprobs, p.Remote, p.Tenant = tokens, true, true, remote, "a"
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	pieces, err := m.GenerateMany(ctx, prompt, []ridge.Params{p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for piece, err := range pieces[0] {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if piece.Token != nil {
+			ids, logs = append(ids, piece.Token.Token), append(logs, float64(piece.Token.Logprob))
+		}
+		if piece.Finish != nil {
+			f = piece.Finish
+		}
+	}
+	return ids, logs, f
+}
+
+// TestDisaggregation: a decode server goes on from what a prefill server has computed, with the answer of one server to the last bit of its log-probabilities: with full layers, windows,
+// states of recurrent layers, and several devices of a process. What the decode server has itself is not sent.
+func TestDisaggregation(t *testing.T) {
+	for _, c := range []struct {
+		model  string
+		layout ridge.Layout
+	}{{"llama-default", ridge.Layout{}}, {"llama-default", ridge.Layout{Tensor: 2}}, {"gemma3-pattern", ridge.Layout{}}, {"qwen3.5-wide", ridge.Layout{}}, {"kimi-linear", ridge.Layout{}}} {
+		path := withTokenizer(t, filepath.Join("internal/check/testdata", c.model))
+		o := ridge.Options{Context: 160, StepTokens: 32, Parallel: 2, Deterministic: true, Threads: 1, Layout: c.layout}
+		plain, both := loadFrom(t, path, o), newPair(t, path, o, 0)
+		for i, prompt := range manyPrompts(4, 100) {
+			want, logs, _ := ask(t, plain, prompt, 12, nil)
+			_, _, f := ask(t, both.prefill, prompt, 1, &ridge.RemoteKV{DoRemoteDecode: true})
+			if f.Remote == nil || !f.Remote.DoRemotePrefill || f.Remote.RemoteHost == nil {
+				t.Fatalf("%s: the prefill server says %+v", c.model, f.Remote)
+			}
+			got, gotLogs, f := ask(t, both.decode, prompt, 12, f.Remote)
+			if !slices.Equal(got, want) || !slices.Equal(gotLogs, logs) {
+				t.Errorf("%s: prompt %d has another answer where two servers make it", c.model, i)
+			}
+			if i%2 == 0 && f.Kept[ridge.KeptAtPeer] < 64 {
+				t.Errorf("%s: of prompt %d %v tokens were kept, and the last are what the other server has sent", c.model, i, f.Kept)
+			}
+		}
+		x, y := both.prefill.Stats().Kept, both.decode.Stats().Kept
+		if x.Expired != 0 || x.Written[ridge.KeptAtPeer] == 0 || x.Written[ridge.KeptAtPeer] != y.Read[ridge.KeptAtPeer] {
+			t.Errorf("%s: %d bytes were sent, %d came, and %d leases ended by themselves", c.model, x.Written[ridge.KeptAtPeer], y.Read[ridge.KeptAtPeer], x.Expired)
+		}
+	}
+}
+
+// cutter passes connections on, and does something to them after so many bytes of answers.
+func cutter(t *testing.T, port int, after int64, hang bool) (at int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left atomic.Int64
+	left.Store(after)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			a, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+			if err != nil {
+				a.Close()
+				continue
+			}
+			t.Cleanup(func() { a.Close(); b.Close() })
+			go io.Copy(b, a)
+			go func() {
+				buffer := make([]byte, 512)
+				for {
+					n, err := b.Read(buffer)
+					if err == nil && left.Add(-int64(n)) < 0 {
+						if hang {
+							return // nothing more comes, and nothing ends
+						}
+						err = io.ErrUnexpectedEOF
+					}
+					if err != nil {
+						a.Close()
+						b.Close()
+						return
+					}
+					a.Write(buffer[:n])
+				}
+			}()
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// TestDisaggregationFaults: whatever becomes of the prefill server or the link to it, the decode server gives the answer of one server, soon, and no page stays taken.
+func TestDisaggregationFaults(t *testing.T) {
+	path := withTokenizer(t, filepath.Join("internal/check/testdata", "llama-default"))
+	o := ridge.Options{Context: 160, StepTokens: 32, Parallel: 2, Deterministic: true, Threads: 1}
+	prompts := manyPrompts(20, 100)
+	want, _, _ := ask(t, loadFrom(t, path, o), prompts[0], 12, nil)
+	both := newPair(t, path, o, 300*time.Millisecond)
+	_, _, f := ask(t, both.prefill, prompts[0], 1, &ridge.RemoteKV{DoRemoteDecode: true})
+	whole := *f.Remote
+	check := func(what string, m *ridge.Model, remote ridge.RemoteKV) {
+		t.Helper()
+		began := time.Now()
+		got, _, f := ask(t, m, prompts[0], 12, &remote)
+		if took := time.Since(began); !slices.Equal(got, want) || took > 20*time.Second {
+			t.Errorf("%s: after %v the answer is\n%v\nand should be\n%v", what, took, got, want)
+		}
+		if s := m.Stats(); s.Running+s.Waiting > 0 || s.PagesUsed > 0 {
+			t.Errorf("%s: %d requests and %d pages are left (%v)", what, s.Running+s.Waiting, s.PagesUsed, f.Kept)
+		}
+	}
+	decode := func() *ridge.Model {
+		other := o
+		other.KVTransfer = ridge.KVTransfer{Secret: transferSecret}
+		return loadFrom(t, path, other)
+	}
+	for _, after := range []int64{0, 40, 150, 1000, 3000, 9000} {
+		cut := whole
+		port := cutter(t, *whole.RemotePort, after, false)
+		cut.RemotePort = &port
+		check("the link is cut after "+strconv.Itoa(int(after)), decode(), cut)
+	}
+	hung := whole
+	port := cutter(t, *whole.RemotePort, 3000, true)
+	hung.RemotePort = &port
+	check("the link hangs", decode(), hung)
+	nobody := whole
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port = free.Addr().(*net.TCPAddr).Port
+	free.Close()
+	nobody.RemotePort = &port
+	check("nobody listens", decode(), nobody)
+	other := o
+	other.KVTransfer = ridge.KVTransfer{Secret: "another secret than that"}
+	check("another secret", loadFrom(t, path, other), whole)
+	quantised := o
+	quantised.Cache = "f32"
+	quantised.KVTransfer = ridge.KVTransfer{Secret: transferSecret}
+	if _, _, f := ask(t, loadFrom(t, path, quantised), prompts[0], 12, &whole); f.Kept[ridge.KeptAtPeer] != 0 {
+		t.Error("a server with another type of cache took pages over")
+	}
+	// The decode server has gone: leases end by themselves, and others' prompts find room.
+	for _, prompt := range prompts {
+		ask(t, both.prefill, prompt, 1, &ridge.RemoteKV{DoRemoteDecode: true})
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for both.prefill.Stats().Kept.Expired == 0 && time.Now().Before(deadline) {
+		time.Sleep(20 * time.Millisecond)
+		ask(t, both.prefill, prompts[1], 1, nil) // figures are those of the last step
+	}
+	if both.prefill.Stats().Kept.Expired == 0 {
+		t.Error("leases that nobody gave back have not ended")
+	}
+	// The prefill server dies.
+	m := decode()
+	if err := both.prefill.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check("the prefill server is gone", m, whole)
+}
