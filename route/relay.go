@@ -56,7 +56,7 @@ func (rt *Router) toOne(w http.ResponseWriter, r *http.Request, c *call) {
 			return
 		}
 	}
-	rt.send(w, r, c, e, rt.request(r, c, m.body), &m.out)
+	rt.send(w, r, c, e, rt.request(r, c, rt.prefilled(r, c, m.body, m.ask.Tokens)), &m.out)
 }
 
 // rules are what bodies of a client's are read by.

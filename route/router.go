@@ -28,6 +28,8 @@ import (
 // Options are a router's settings.
 type Options struct {
 	Replicas    []string                              // their URLs
+	Prefill     []string                              // URLs of servers that compute prompts, from which replicas go on; none: replicas compute them
+	PrefillFrom int                                   // tokens of a prompt, as the router guesses them, from which on it is computed there
 	Policy      policy.Policy                         // by which one is chosen
 	SessionKey  string                                // header that names a client's session, for the policy session
 	MaxInFlight int                                   // requests that a replica is given at once; 0: any number
@@ -54,6 +56,7 @@ type Router struct {
 	ctx     context.Context // of the checks
 	end     context.CancelFunc
 	checks  sync.WaitGroup
+	prefill *prefillers
 
 	mu       sync.Mutex
 	replicas []*replica
@@ -79,6 +82,10 @@ func New(o Options) (*Router, error) {
 		o.Now = time.Now
 	}
 	rt := &Router{options: o, log: o.Log, keys: access.NewRing(o.Keys, false, o.Now), policy: o.Policy, texts: prefix.New(), blocks: prefix.New()}
+	var err error
+	if rt.prefill, err = newPrefillers(o.Prefill, o.PrefillFrom); err != nil {
+		return nil, err
+	}
 	rt.respond = &api.Responder{Log: o.Log, Shape: o.Shape}
 	rt.figures = newMetrics(rt)
 	rt.ctx, rt.end = context.WithCancel(context.Background())
@@ -115,6 +122,7 @@ func (rt *Router) Close() {
 	for _, r := range all {
 		r.pool.Close()
 	}
+	rt.prefill.close()
 	rt.checks.Wait()
 }
 

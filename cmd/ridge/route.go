@@ -61,6 +61,8 @@ tells of the replicas, POST /add_worker?url=URL and /remove_worker?url=URL chang
 	f.access.add(fl)
 	fl.StringVar(&f.address, "listen", "127.0.0.1:8080", "address to listen on, HOST:PORT")
 	fl.BoolVar(&f.reusePort, "reuse-port", false, "let another router listen on the same address, which takes over while this one ends what it has")
+	fl.StringArrayVar(&f.router.Prefill, "prefill", nil, "address of a server with --role prefill that computes prompts, from which replicas (--role decode) go on; can be given several times")
+	fl.IntVar(&f.router.PrefillFrom, "prefill-from", 256, "tokens of a prompt, guessed by its length, from which on a --prefill server computes it")
 	fl.StringVar(&f.policy, "policy", policy.Names()[0], "how the replica of a request is chosen: "+strings.Join(policy.Names(), ", "))
 	fl.StringVar(&f.router.SessionKey, "session-key", "", "header that names a client's session, for --policy session")
 	fl.IntVar(&f.router.MaxInFlight, "max-inflight", 0, "requests that a replica is given at once; others wait, by their priority; 0: any number")
@@ -83,6 +85,8 @@ func (f *routeFlags) check() (err error) {
 		return errors.New("name the replicas: ridge route http://HOST:PORT http://HOST:PORT")
 	case o.MaxInFlight < 0 || o.Queue < 0 || o.Retries < 0:
 		return fmt.Errorf("--max-inflight is %d, --max-waiting %d and --retries %d; 0 or more is possible", o.MaxInFlight, o.Queue, o.Retries)
+	case o.PrefillFrom < 0:
+		return fmt.Errorf("--prefill-from is %d tokens; 0 (all prompts) or more is possible", o.PrefillFrom)
 	case o.Interval < 10*time.Millisecond:
 		return fmt.Errorf("--check-interval is %v; 10ms or more is possible", o.Interval)
 	case (f.policy == "session") != (o.SessionKey != ""):
