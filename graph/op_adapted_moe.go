@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"math"
 )
 
 // AdaptedMoE is a MoE whose experts' matrices adapters change: beside each product of an expert with a row of a sequence with an adapter the adapter's
@@ -39,8 +40,43 @@ func (o AdaptedMoE) Infer(n *Node) ([]Value, error) {
 	return o.MoE.Infer(o.base(n))
 }
 
-// Work implements Op: that of the MoE. Of the adapters nothing is counted, since few change experts.
-func (o AdaptedMoE) Work(n *Node, s *Step) Work { return o.MoE.Work(o.base(n), s) }
+// Work implements Op: that of the MoE, and the adapters' products. Which experts the rows of an adapter need, only their scores say: as many are counted as even
+// chances would reach if each adapter had as many rows.
+func (o AdaptedMoE) Work(n *Node, s *Step) Work {
+	w := o.MoE.Work(o.base(n), s)
+	rows, adapters, rankBytes, each := int64(0), int64(0), int64(0), o.PerRank(n)
+	for i, a := range s.Adapters {
+		new := int64(s.Seqs[a.Seq].New - a.Skip)
+		rows += new
+		w.FLOPs += 2 * new * int64(o.TopK) * int64(a.Rank) * each
+		if n.In[2] != n.In[0] {
+			w.ValueRead += new * n.In[2].RowBytes()
+		}
+		if i == 0 || s.Adapters[i-1].Slot != a.Slot {
+			adapters++
+			rankBytes += int64(a.Rank) * int64(a.Bytes)
+		}
+	}
+	w.WeightBytes += o.AdapterBytes(n, rows, adapters, rankBytes)
+	return w
+}
+
+// PerRank is how many numbers an adapter has for each rank of one expert.
+func (o AdaptedMoE) PerRank(n *Node) (sum int64) {
+	for _, w := range n.Weights[:ExpertMatrices] {
+		sum += int64(w.In.Len() + w.Out.Len())
+	}
+	return sum
+}
+
+// AdapterBytes is what so many adapters, of so many rows in all and with so many bytes for a number of each of their ranks in all, are expected to be read of.
+func (o AdaptedMoE) AdapterBytes(n *Node, rows, adapters, rankBytes int64) int64 {
+	if adapters == 0 {
+		return 0
+	}
+	all := float64(int64(n.Weights[ExpertGate].Matrices()) * o.PerRank(n) * rankBytes)
+	return int64(math.Round(all * o.Reached((rows+adapters-1)/adapters)))
+}
 
 // Experts is a node's block of experts, with or without adapters.
 func Experts(n *Node) (MoE, bool) {

@@ -310,18 +310,23 @@ func WorkParts(n *Node) []WorkPart {
 			}
 		}
 	}
-	for i, p := range parts {
-		all[i].Node = p
+	for at, p := range parts {
+		of := &all[at]
+		of.Node = p
 		_, changes := p.Op.(LoRA)
-		for _, v := range p.In {
+		_, experts := p.Op.(AdaptedMoE)
+		for i, v := range p.In {
+			if experts && i == 2 && v == p.In[0] { // it does not count those again itself
+				continue
+			}
 			if v.Cache == nil && seen[v] && !changes {
-				all[i].Unread = append(all[i].Unread, v)
+				of.Unread = append(of.Unread, v)
 			}
 			seen[v] = true
 		}
 		for _, v := range p.Out {
 			if seen[v] = true; v.Cache == nil && !leaves[v] && !changes {
-				all[i].Unwritten = append(all[i].Unwritten, v)
+				of.Unwritten = append(of.Unwritten, v)
 			}
 		}
 	}

@@ -13,6 +13,17 @@ import (
 	"github.com/ridge-llm/ridge/price"
 )
 
+// everyAdapter is a device that computes what adapters ask for, and nothing as one.
+type everyAdapter struct{}
+
+func (everyAdapter) NormRows(*graph.Node) int { return 0 }
+
+func (everyAdapter) Has(n *graph.Node) bool {
+	_, experts := n.Op.(graph.AdaptedMoE)
+	_, heads := n.Op.(graph.LoRAHeads)
+	return experts || heads
+}
+
 // adaptedModel prices a model with slots for adapters.
 func adaptedModel(t *testing.T, path, name string) (*graph.Graph, *price.Model) {
 	t.Helper()
@@ -26,7 +37,7 @@ func adaptedModel(t *testing.T, path, name string) (*graph.Graph, *price.Model) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16, Adapters: pass.Adapters{Slots: 4, Rank: 16}}); err != nil {
+	if g, err = pass.Run(g, pass.All, pass.Options{Q8: p.Q8, BF16: p.RoundBF16, Kernels: everyAdapter{}, Adapters: pass.Adapters{Slots: 4, Rank: 16}}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := price.New(g, p)
@@ -36,11 +47,12 @@ func adaptedModel(t *testing.T, path, name string) (*graph.Graph, *price.Model) 
 	return g, m
 }
 
-// TestAdaptersAreDeclaredWork: what adapters of a step are priced as is what LoRA declares for them: rows by adapter, ranks and bytes mixed, with rows that
+// TestAdaptersAreDeclaredWork: what adapters of a step are priced as is what the operations declare for them: rows by adapter, ranks and bytes mixed, with rows that
 // are left alone, and nothing in a step without.
 func TestAdaptersAreDeclaredWork(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(2, 1))
-	for _, path := range []string{"llama-default", "qwen3moe-ofall", "gemma2"} {
+	seen := map[string]bool{}
+	for _, path := range []string{"llama-default", "qwen3moe-ofall", "mixtral-window", "kimi-linear", "gemma2"} {
 		for _, name := range []string{"zen4", "h200"} {
 			g, m := adaptedModel(t, "../internal/check/testdata/"+path, name)
 			for range 20 {
@@ -53,6 +65,7 @@ func TestAdaptersAreDeclaredWork(t *testing.T) {
 				slices.SortStableFunc(s.Adapters, func(a, b graph.StepAdapter) int { return cmp.Compare(a.Slot, b.Slot) })
 				breakdown := m.Breakdown(s)
 				for i, line := range breakdown.Lines {
+					seen[g.Nodes[i].Op.Name()] = true
 					if want := g.Nodes[i].Op.Work(g.Nodes[i], s); line.Work != want {
 						t.Fatalf("%s on %s: %s in %+v:\npriced   %+v\ndeclared %+v", path, name, g.Nodes[i], *s, line.Work, want)
 					}
@@ -62,6 +75,11 @@ func TestAdaptersAreDeclaredWork(t *testing.T) {
 				}
 				checkBreakdown(t, breakdown)
 			}
+		}
+	}
+	for _, op := range []string{"LoRA", "AdaptedMoE", "LoRAHeads"} {
+		if !seen[op] {
+			t.Errorf("no model has %s", op)
 		}
 	}
 }

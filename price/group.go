@@ -31,6 +31,7 @@ type group struct {
 
 	adapts                              bool // only what adapters ask for
 	perAdapted, perRankRow, perRankByte graph.Work
+	adapted                             func(adapterLoad) int64 // of experts: bytes of their adapters; nil: there are none
 }
 
 // groupsOf sorts what a graph's nodes compute into groups. Operations with different places in launches are not alike.
@@ -136,15 +137,21 @@ func newGroup(n *graph.Node, p *Profile, windows []window) (*group, error) {
 
 // probeAdapters is probe for what depends on the adapters of a step. Of rows of logits nothing is counted.
 func (x *group) probeAdapters(n *graph.Node) {
-	if x.adapts = graph.IsAdapter(n); !x.adapts {
+	x.adapts = graph.IsAdapter(n)
+	o, experts := n.Op.(graph.AdaptedMoE)
+	if !x.adapts && !experts {
 		return
 	}
-	work := func(rank, bytes int) graph.Work {
-		return n.Op.Work(n, &graph.Step{Seqs: []graph.Seq{{New: 1}}, Adapters: []graph.StepAdapter{{Rank: rank, Bytes: bytes}}})
+	work := func(of ...graph.StepAdapter) graph.Work {
+		return n.Op.Work(n, &graph.Step{Seqs: []graph.Seq{{New: 1}}, Adapters: of})
 	}
-	x.perAdapted = work(0, 0)
-	x.perRankRow = work(1, 0).Plus(times(x.perAdapted, -1))
-	x.perRankByte = work(1, 1).Plus(times(work(1, 0), -1))
+	minus := func(a, b graph.Work) graph.Work { return a.Plus(times(b, -1)) }
+	row, rank := work(graph.StepAdapter{}), work(graph.StepAdapter{Rank: 1})
+	x.perAdapted, x.perRankRow = minus(row, work()), minus(rank, row)
+	x.perRankByte = minus(work(graph.StepAdapter{Rank: 1, Bytes: 1}), rank)
+	if experts { // not linear: see work
+		x.perRankByte.WeightBytes, x.adapted = 0, func(l adapterLoad) int64 { return o.AdapterBytes(n, l.rows, l.count, l.rankBytes) }
+	}
 }
 
 // probe finds the coefficients of a node's work from its op's Work of steps that differ in one quantity. Windows are left out: the load
@@ -176,7 +183,9 @@ func (x *group) probe(n *graph.Node) {
 	if o, ok := graph.Experts(n); ok {
 		x.experts, x.held = o, n.Weights[graph.ExpertGate].Matrices()
 		for _, w := range n.Weights {
-			x.all += float64(w.Bytes())
+			if w.Slots == nil {
+				x.all += float64(w.Bytes())
+			}
 		}
 		for _, w := range []*graph.Work{&x.fixed, &x.perToken, &x.perLogit, &x.perRow, &x.perPair} {
 			w.WeightBytes = 0 // not linear: see work
@@ -210,7 +219,7 @@ func (x *group) work(l *load) graph.Work {
 	plus(&w, &x.perLogit, l.logits)
 	plus(&w, &x.perRow, l.rows[x.window])
 	plus(&w, &x.perPair, l.pairs[x.window])
-	if x.adapts {
+	if l.adapters.rows > 0 {
 		plus(&w, &x.perAdapted, l.adapters.rows)
 		plus(&w, &x.perRankRow, l.adapters.rankRows)
 		plus(&w, &x.perRankByte, l.adapters.rankBytes)
@@ -219,6 +228,9 @@ func (x *group) work(l *load) graph.Work {
 	w.CacheWrite += x.state * l.seqs
 	if x.experts.Experts > 0 {
 		w.WeightBytes = int64(math.Round(x.all * x.experts.Reached(l.tokens)))
+		if x.adapted != nil {
+			w.WeightBytes += x.adapted(l.adapters)
+		}
 	}
 	return w
 }

@@ -24,6 +24,7 @@ type load struct {
 // adapterLoad is what the adapters of a step do: rows that they change, a row once for each of its adapters.
 type adapterLoad struct {
 	rows      int64
+	count     int64 // of adapters
 	rankRows  int64 // Σ of rank, over those rows
 	rankBytes int64 // Σ of rank × bytes of a number, over the adapters, each once
 }
@@ -35,6 +36,7 @@ func adaptersOf(s *graph.Step) (l adapterLoad) {
 		l.rows += rows
 		l.rankRows += rows * int64(a.Rank)
 		if i == 0 || s.Adapters[i-1].Slot != a.Slot {
+			l.count++
 			l.rankBytes += int64(a.Rank) * int64(a.Bytes)
 		}
 	}

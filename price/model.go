@@ -150,7 +150,11 @@ func (m *Model) host(l *load) float64 {
 func (m *Model) workingSet(l *load) residency {
 	set := m.weights
 	for _, x := range m.groups {
-		set += (x.perRow.CacheRead*l.rows[x.window] + x.perRankByte.WeightBytes*l.adapters.rankBytes) * int64(len(x.nodes))
+		each := x.perRow.CacheRead*l.rows[x.window] + x.perRankByte.WeightBytes*l.adapters.rankBytes
+		if x.adapted != nil {
+			each += x.adapted(l.adapters)
+		}
+		set += each * int64(len(x.nodes))
 	}
 	return m.profile.residency(set)
 }
