@@ -100,12 +100,12 @@ func (x *adapting) parameter(w *graph.Weight, block string) (*graph.LowRank, err
 		switch {
 		case m == nil:
 			continue
-		case d1 == d2 && !turned:
-			return nil, fmt.Errorf("module %s: its parameter has as many inputs as outputs, %d, so that it cannot be told which of PEFT's two layouts the file has", name, d1)
+		case d1 == d2 && !turned && !x.a.Config.OutputsFirst():
+			return nil, fmt.Errorf("module %s: its parameter has as many inputs as outputs, %d, and peft_version %q does not tell which of PEFT's two layouts the file has, as 0.19.1 and later do; save the adapter with such a version", name, d1, x.a.Config.PEFT)
 		case m.Experts != n:
 			return nil, fmt.Errorf("module %s has products of %d experts, and the model has %d; the adapter is of another base", name, m.Experts, n)
 		}
-		left, right := factors(m, swapped)
+		left, right := factors(m, swapped || d1 == d2 && !turned)
 		a, b := right, left
 		if turned { // left · right, of which each matrix is transposed
 			a, b = eachTransposed(left, n), right

@@ -157,6 +157,26 @@ func qwen3MoE(outputsFirst bool) func(r *rand.Rand) merging {
 	}
 }
 
+// gemma4MoE has a square parameter changed, whose layout the version of PEFT says.
+func gemma4MoE(version string) func(r *rand.Rand) merging {
+	return func(r *rand.Rand) merging {
+		const experts, size = 8, 32
+		m := merging{base: "testdata/gemma4-moe", config: fmt.Sprintf(`"target_modules": [], "target_parameters": ["experts.gate_up_proj"], "peft_version": %q`, version), tensors: map[string]numbers{}}
+		m.changed = func(name string, shape []int, x []float32) {
+			module, ok := strings.CutSuffix(name, ".gate_up_proj")
+			if !ok {
+				return
+			}
+			a, b := random(r, experts*mergedRank, size), random(r, size, mergedRank*experts)
+			m.tensors[module+".lora_A.weight"], m.tensors[module+".lora_B.weight"] = a, b
+			for e := range experts {
+				stacked(x[e*size*size:(e+1)*size*size], a, b, e, experts, size, size, true)
+			}
+		}
+		return m
+	}
+}
+
 // modules has a product beside the matrices of a base whose names end so.
 func modules(base string, ends ...string) func(r *rand.Rand) merging {
 	return func(r *rand.Rand) merging {
@@ -202,6 +222,7 @@ func TestAdaptersEqualMerged(t *testing.T) {
 		"parameters with inputs first":  gptOSS,
 		"parameters with outputs first": qwen3MoE(true),
 		"parameters by PEFT 0.17":       qwen3MoE(false),
+		"square parameters":             gemma4MoE("0.19.1"),
 		"modules of experts":            modules("testdata/mixtral-window", ".w1", ".w2", ".w3", ".gate"),
 		"modules of some experts":       modules("testdata/mixtral-window", ".1.w1", ".1.w2", ".3.w3"),
 		"trained tokens and a head":     tokens,
@@ -389,5 +410,25 @@ func TestAdapterRefusedByName(t *testing.T) {
 		if _, err := b.Model.Adapt(a, slots); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; it should name %s", base, err, c.want)
 		}
+	}
+}
+
+// TestSquareParameterRefused: whose first dimension are inputs or outputs, by a version of PEFT that does not say which.
+func TestSquareParameterRefused(t *testing.T) {
+	m, dir := gemma4MoE("0.18.1")(rand.New(rand.NewPCG(3, 5))), t.TempDir()
+	m.write(t, t.TempDir(), dir)
+	a, err := adapter.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	g, err := readGolden(m.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := devices["ref"]()
+	defer dev.Close()
+	if _, err := adapted(a, m.base, g, Options{Devices: []backend.Device{dev}, Cache: graph.F32}); err == nil || !strings.Contains(err.Error(), `peft_version "0.18.1"`) {
+		t.Errorf("%v; it should name the version", err)
 	}
 }

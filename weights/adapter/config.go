@@ -26,6 +26,7 @@ type Config struct {
 	Init         any                `json:"init_lora_weights"`
 	Save         []string           `json:"modules_to_save"`
 	Parameters   []string           `json:"target_parameters"`
+	PEFT         string             `json:"peft_version"` // written from 0.18 on
 
 	targets, exclude modules
 	layers           []int // layers_to_transform; nil: all

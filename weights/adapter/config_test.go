@@ -55,3 +55,11 @@ func TestScale(t *testing.T) {
 		}
 	}
 }
+
+func TestOutputsFirst(t *testing.T) {
+	for version, want := range map[string]bool{"": false, "0.17.1": false, "0.18.1": false, "0.19.0": false, "0.19.1": true, "0.19.1.dev0": false, "0.20.0": true, "0.20.0.dev0@UNKNOWN": true, "1.0": true, "main": false} {
+		if got := (&Config{PEFT: version}).OutputsFirst(); got != want {
+			t.Errorf("%q: %v; want %v", version, got, want)
+		}
+	}
+}

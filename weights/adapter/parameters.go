@@ -1,6 +1,9 @@
 package adapter
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // baseLayer ends the name of a module that is wrapped once more: PEFT wraps a module for each of its parameters that target_parameters names, the first
 // innermost.
@@ -34,4 +37,23 @@ func (a *Adapter) parameter(name string, m *Module) error {
 	}
 	m.Scale, m.Experts = scale, m.B.Cols/rank
 	return nil
+}
+
+// OutputsFirst reports whether the version of PEFT that wrote the adapter is known to take a parameter's first dimension, behind that of experts, for its outputs:
+// 0.19.1 and later do, those before take it for its inputs unless transformers told them otherwise.
+func (c *Config) OutputsFirst() bool {
+	var version [3]int
+	for i, part := range strings.SplitN(c.PEFT, ".", 3) {
+		end := 0
+		for end < len(part) && part[end] >= '0' && part[end] <= '9' {
+			end++
+		}
+		n, err := strconv.Atoi(part[:end])
+		if err != nil {
+			return false
+		}
+		version[i] = n
+	}
+	later := version[0] > 0 || version[1] > 19 || version[1] == 19 && version[2] > 1
+	return later || version[1] == 19 && version[2] == 1 && !strings.Contains(c.PEFT, "dev")
 }
