@@ -49,7 +49,7 @@ func (s *Server) addStages(stages []Stage, lane *background.Lane) {
 		}
 		x := stage{Stage: one, service: serving.New(one.Model, one.Name, lane), routes: map[string]http.HandlerFunc{}}
 		x.service.Called = func(name string) bool { return name == s.Name }
-		for _, routes := range []map[string]http.HandlerFunc{openai.New(x.service, s.Responder, s.responses).Routes(), anthropic.New(x.service, s.Responder).Routes(), ollama.New(x.service, s.Responder).Routes()} {
+		for _, routes := range []map[string]http.HandlerFunc{openai.New(x.service, s.Responder, s.kept).Routes(), anthropic.New(x.service, s.Responder).Routes(), ollama.New(x.service, s.Responder).Routes()} {
 			for _, pattern := range answering {
 				if h := routes[pattern]; h != nil {
 					x.routes[pattern] = h

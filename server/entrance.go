@@ -106,6 +106,9 @@ func (s *entrance) guarded(rw http.ResponseWriter, r *http.Request, h func(*stat
 	began := time.Now()
 	w := &statusWriter{ResponseWriter: rw}
 	log := s.Log.With("id", w.Header().Get("X-Request-Id"))
+	ctx, end := api.WithLife(r.Context())
+	r = r.WithContext(ctx)
+	defer end()
 	defer func() {
 		if p := recover(); p != nil {
 			if errors.Is(asError(p), http.ErrAbortHandler) {
@@ -160,7 +163,7 @@ func (s *entrance) authorized(w *statusWriter, r *http.Request) {
 			s.Fail(w, r, err)
 			return
 		}
-		defer end()
+		api.AtEnd(r.Context(), end)
 	}
 	s.mux.ServeHTTP(w, r.WithContext(access.With(r.Context(), c)))
 }

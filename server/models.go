@@ -45,6 +45,7 @@ type Models struct {
 	*entrance
 	o         ModelsOptions
 	batches   *batch.API
+	kept      *openai.Keeping
 	residents *residents
 	stopped   chan struct{} // closed by Close
 	closing   sync.Once
@@ -63,7 +64,7 @@ type described struct {
 // NewModels makes the server of several models and begins to load those that are pinned. Close unloads what it has loaded.
 func NewModels(o ModelsOptions) (*Models, error) {
 	o.KeepAlive = cmp.Or(o.KeepAlive, DefaultKeepAlive)
-	s := &Models{entrance: newEntrance(o.Options), o: o, stopped: make(chan struct{}), about: map[string]described{}}
+	s := &Models{entrance: newEntrance(o.Options), o: o, kept: openai.NewKeeping(o.Store), stopped: make(chan struct{}), about: map[string]described{}}
 	one := o.Options
 	one.Store, one.Keys, one.Log, one.Cascade = nil, nil, s.Log, nil
 	ctx, stop := context.WithCancel(context.Background())
@@ -71,7 +72,7 @@ func NewModels(o ModelsOptions) (*Models, error) {
 		open: func(m *ridge.Model, f ModelFile) *Server {
 			one := one
 			one.Name = f.Name
-			x := newServer(m, one, o.Store)
+			x := newServer(m, one, s.kept)
 			x.Preset = f.Preset
 			if f.Adapter != "" {
 				x.SetAppliedAdapters(map[string]float32{AdapterName(f): 1})
@@ -102,7 +103,7 @@ func NewModels(o ModelsOptions) (*Models, error) {
 
 // route registers the endpoints: those of one model's server that change or ask something, for the model that they name, and this one's own.
 func (s *Models) route() {
-	for _, group := range modelRoutes(&serving.Service{}, s.Responder, nil) {
+	for _, group := range modelRoutes(&serving.Service{}, s.Responder, s.kept) {
 		for pattern := range group.routes {
 			if strings.HasPrefix(pattern, "POST ") {
 				s.handle(group.api, pattern, s.named)
@@ -112,7 +113,7 @@ func (s *Models) route() {
 	for _, group := range []apiRoutes{
 		{"OpenAI", s.batches.Routes()},
 		{"Anthropic", s.batches.MessagesRoutes()},
-		{"OpenAI", openai.NewKept(s.Responder, s.o.Store).Routes()},
+		{"OpenAI", openai.NewKept(s.Responder, s.kept).Routes()},
 		{"OpenAI", map[string]http.HandlerFunc{"GET /v1/models": s.Handle(s.listModels), "GET /v1/models/{name...}": s.Handle(s.oneModel)}},
 		{"Ollama", (&ollama.Librarian{Responder: s.Responder, Open: s.openLibrary}).Routes()},
 		{"Ollama", map[string]http.HandlerFunc{"GET /api/tags": s.Handle(s.tags), "GET /api/ps": s.Handle(s.ps)}},
@@ -195,7 +196,7 @@ func (s *Models) named(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, r, loadError(f, err))
 		return
 	}
-	defer release()
+	api.AtEnd(r.Context(), release)
 	w.Header().Set("X-Ridge-Model", f.Name)
 	server.mux.ServeHTTP(w, api.Again(r, again.Body, time.Since(began)))
 }
@@ -379,9 +380,10 @@ func (s *Models) Wait() error {
 	return nil
 }
 
-// Close stops the work on batches. CloseModels unloads the models.
+// Close stops the work on batches, and responses that are made in the background. CloseModels unloads the models.
 func (s *Models) Close() {
 	s.closing.Do(func() { close(s.stopped) })
+	s.kept.Close()
 	s.batches.Close()
 }
 

@@ -15,14 +15,13 @@ import (
 	"github.com/ridge-llm/ridge/server/ollama"
 	"github.com/ridge-llm/ridge/server/openai"
 	"github.com/ridge-llm/ridge/server/serving"
-	"github.com/ridge-llm/ridge/server/store"
 	"github.com/ridge-llm/ridge/server/vllm"
 )
 
 // route registers every endpoint: those of the APIs, and the server's own.
 func (s *Server) route() {
-	for _, group := range append(modelRoutes(s.Service, s.Responder, s.responses),
-		apiRoutes{"OpenAI", openai.NewKept(s.Responder, s.responses).Routes()},
+	for _, group := range append(modelRoutes(s.Service, s.Responder, s.kept),
+		apiRoutes{"OpenAI", openai.NewKept(s.Responder, s.kept).Routes()},
 		apiRoutes{"Ollama", (&ollama.Librarian{Responder: s.Responder, Open: noLibrary}).Routes()},
 		apiRoutes{"OpenAI", s.batches.Routes()},
 		apiRoutes{"Anthropic", s.batches.MessagesRoutes()},
@@ -43,8 +42,8 @@ type apiRoutes struct {
 	routes map[string]http.HandlerFunc
 }
 
-// modelRoutes are the endpoints of all APIs that a model answers. kept is the store of its responses; nil: none are kept.
-func modelRoutes(m *serving.Service, r *api.Responder, kept *store.Store) []apiRoutes {
+// modelRoutes are the endpoints of all APIs that a model answers. Its responses are kept there.
+func modelRoutes(m *serving.Service, r *api.Responder, kept *openai.Keeping) []apiRoutes {
 	return []apiRoutes{
 		{"OpenAI", openai.New(m, r, kept).Routes()},
 		{"vLLM", vllm.New(m, r).Routes()},

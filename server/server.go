@@ -20,6 +20,7 @@ import (
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server/access"
 	"github.com/ridge-llm/ridge/server/batch"
+	"github.com/ridge-llm/ridge/server/openai"
 	"github.com/ridge-llm/ridge/server/serving"
 	"github.com/ridge-llm/ridge/server/store"
 )
@@ -43,21 +44,26 @@ type Options struct {
 type Server struct {
 	*serving.Service
 	*entrance
-	batches   *batch.API
-	responses *store.Store // nil: none are kept
-	stages    []stage
+	batches *batch.API
+	kept    *openai.Keeping
+	keeps   bool // kept is this server's alone, to be closed with it
+	stages  []stage
 }
 
 // New makes the server of a model, which stays the caller's to close.
-func New(m *ridge.Model, o Options) *Server { return newServer(m, o, o.Store) }
+func New(m *ridge.Model, o Options) *Server {
+	s := newServer(m, o, openai.NewKeeping(o.Store))
+	s.keeps = true
+	return s
+}
 
-// newServer is New with another store of responses: that of a server of several models, to which files and batches belong.
-func newServer(m *ridge.Model, o Options, responses *store.Store) *Server {
+// newServer is New with what is kept of responses: that of a server of several models, to which files and batches belong.
+func newServer(m *ridge.Model, o Options, kept *openai.Keeping) *Server {
 	if o.Name == "" {
 		o.Name = m.Name()
 	}
 	e := newEntrance(o)
-	s := &Server{Service: serving.New(m, o.Name, e.Lane), entrance: e, responses: responses}
+	s := &Server{Service: serving.New(m, o.Name, e.Lane), entrance: e, kept: kept}
 	s.addStages(o.Cascade, e.Lane)
 	s.batches = batch.New(s.Service, s.Responder, o.Store, s.keys, http.HandlerFunc(s.line))
 	s.route()
@@ -65,7 +71,10 @@ func newServer(m *ridge.Model, o Options, responses *store.Store) *Server {
 	return s
 }
 
-// Close stops the work on batches; it is resumed by the next server with the same store.
+// Close stops the work on batches, which is resumed by the next server with the same store, and responses that are made in the background, which are kept as failed.
 func (s *Server) Close() {
+	if s.keeps {
+		s.kept.Close()
+	}
 	s.batches.Close()
 }

@@ -6,25 +6,35 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/server/api"
-	"github.com/ridge-llm/ridge/server/store"
 	"github.com/ridge-llm/ridge/server/stored"
 )
 
 // Kept is the endpoints of responses that have been kept, of whatever model.
 type Kept struct {
 	*api.Responder
-	store *store.Store // nil: there are none
+	kept *Keeping
 }
 
-// NewKept makes the endpoints of a store's responses.
-func NewKept(r *api.Responder, st *store.Store) *Kept { return &Kept{r, st} }
+// NewKept makes the endpoints of what is kept.
+func NewKept(r *api.Responder, k *Keeping) *Kept { return &Kept{r, k} }
 
 // Routes are the endpoints by their patterns.
 func (s *Kept) Routes() map[string]http.HandlerFunc {
+	handle := func(e api.Endpoint) http.HandlerFunc { return stored.Handle(s.Responder, s.kept.store, e) }
 	return map[string]http.HandlerFunc{
-		"GET /v1/responses/{id}":             stored.Handle(s.Responder, s.store, s.response),
-		"GET /v1/responses/{id}/input_items": stored.Handle(s.Responder, s.store, s.inputItems),
-		"DELETE /v1/responses/{id}":          stored.Handle(s.Responder, s.store, s.remove),
+		"GET /v1/responses/{id}":             handle(s.response),
+		"GET /v1/responses/{id}/input_items": handle(s.inputItems),
+		"POST /v1/responses/{id}/cancel":     handle(s.cancel),
+		"DELETE /v1/responses/{id}":          handle(s.remove),
+
+		"POST /v1/conversations":                     handle(s.createConversation),
+		"GET /v1/conversations/{id}":                 handle(s.conversation),
+		"POST /v1/conversations/{id}":                handle(s.changeConversation),
+		"DELETE /v1/conversations/{id}":              handle(s.removeConversation),
+		"GET /v1/conversations/{id}/items":           handle(s.conversationItems),
+		"POST /v1/conversations/{id}/items":          handle(s.addItems),
+		"GET /v1/conversations/{id}/items/{item}":    handle(s.conversationItem),
+		"DELETE /v1/conversations/{id}/items/{item}": handle(s.removeItem),
 	}
 }
 
@@ -33,33 +43,41 @@ func (s *Kept) response(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if stream := r.URL.Query().Get("stream"); stream != "" && stream != "false" {
 		return nil, api.Invalid("stream", "stream is %q; a kept response is answered in one piece", stream)
 	}
-	k, err := readKept(stored.View(s.store, r), r.PathValue("id"))
+	k, err := readKept(stored.View(s.kept.store, r), r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
-	return k.Response, nil
+	return s.kept.settled(r.PathValue("id"), k.Response)
 }
 
 // inputItems is GET /v1/responses/ID/input_items: the conversation before the answer, that of previous_response_id too.
 func (s *Kept) inputItems(_ http.ResponseWriter, r *http.Request) (any, error) {
-	k, err := readKept(stored.View(s.store, r), r.PathValue("id"))
+	k, err := readKept(stored.View(s.kept.store, r), r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
 	slices.Reverse(k.Input)
-	return stored.Page(r.URL.Query(), 20, 100, k.Input, func(raw json.RawMessage) string {
-		var item struct {
-			ID string `json:"id"`
-		}
-		_ = json.Unmarshal(raw, &item) // what is kept has been read as items before
-		return item.ID
-	})
+	return stored.Page(r.URL.Query(), 20, 100, k.Input, itemID)
+}
+
+// itemID is the id of an item.
+func itemID(raw json.RawMessage) string {
+	var item struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(raw, &item) // what is kept has been read as items before
+	return item.ID
 }
 
 // remove is DELETE /v1/responses/ID. Responses that went on from it stay: each has its whole conversation.
 func (s *Kept) remove(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
-	if err := stored.View(s.store, r).DeleteResponse(id); err != nil {
+	view := stored.View(s.kept.store, r)
+	if _, err := readKept(view, id); err != nil { // a conversation is none
+		return nil, err
+	}
+	s.kept.stop(r.Context(), id, errDeleted)
+	if err := view.DeleteResponse(id); err != nil {
 		return nil, err
 	}
 	return map[string]any{"id": id, "object": "response", "deleted": true}, nil

@@ -8,18 +8,17 @@ import (
 
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/serving"
-	"github.com/ridge-llm/ridge/server/store"
 )
 
 // API is the endpoints of OpenAI's API that a model answers; those of kept responses are Kept.
 type API struct {
 	*serving.Service
 	*api.Responder
-	kept *store.Store // of responses; nil: none are kept
+	kept *Keeping // of responses
 }
 
-// New makes the endpoints for a model, whose responses are kept in a store; nil: none are.
-func New(s *serving.Service, r *api.Responder, kept *store.Store) *API {
+// New makes the endpoints for a model, whose responses are kept there.
+func New(s *serving.Service, r *api.Responder, kept *Keeping) *API {
 	return &API{s, r, kept}
 }
 

@@ -31,6 +31,8 @@ type responsesRequest struct {
 	Truncation   string             `json:"truncation"`
 	Store        *bool              `json:"store"`
 	Previous     string             `json:"previous_response_id"`
+	Conversation conversationName   `json:"conversation"`
+	Background   bool               `json:"background"` // the answer is that it is being made
 	Text         struct {
 		Format    json.RawMessage `json:"format"`
 		Verbosity string          `json:"verbosity"`
@@ -49,8 +51,6 @@ const logprobsOfText = "message.output_text.logprobs"
 
 // responsesRefusals are the unsupported fields.
 var responsesRefusals = map[string]api.Refusal{
-	"conversation":       {Harmless: "", Why: "no conversations are kept, only responses; go on from one with previous_response_id, or send the whole conversation as input"},
-	"background":         {Harmless: "false", Why: "an answer ends with its request; use /v1/batches for work without a client"},
 	"prompt":             {Harmless: "", Why: "no prompts are kept here; send instructions and input"},
 	"max_tool_calls":     {Harmless: "", Why: "the client calls the tools, and can stop"},
 	"context_management": {Harmless: "[]", Why: "set truncation to auto, or shorten the conversation"},
@@ -143,6 +143,9 @@ func (s *API) responses(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.asked.Background {
+		return s.inBackground(r, a, all)
+	}
 	if a.asked.Stream {
 		if err := a.stream(r.Context(), all); err != nil {
 			a.fail(r, err)
@@ -162,6 +165,9 @@ func (s *API) newResponsesAnswer(w http.ResponseWriter, r *http.Request) (*respo
 	}
 	k, err := s.keeping(r, &q)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := q.checkBackground(w, k); err != nil {
 		return nil, nil, err
 	}
 	c, err := q.chat()

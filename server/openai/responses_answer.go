@@ -64,7 +64,7 @@ func (a *responsesAnswer) response(status string) map[string]any {
 	if status == "incomplete" {
 		incomplete = map[string]string{"reason": "max_output_tokens"}
 	}
-	if status == "completed" || status == "incomplete" {
+	if status != inProgress {
 		usage = a.responseUsage()
 	}
 	metadata := q.Metadata
@@ -81,7 +81,7 @@ func (a *responsesAnswer) response(status string) map[string]any {
 		"instructions": api.OrNull(q.Instructions), "max_output_tokens": q.MaxTokens, "temperature": q.Temperature, "top_p": q.TopP, "top_logprobs": q.TopLogprobs,
 		"tools": append([]any{}, anys(q.Tools)...), "tool_choice": toolChoice(q), "parallel_tool_calls": q.Parallel == nil || *q.Parallel,
 		"text": map[string]any{"format": format}, "reasoning": map[string]any{"effort": q.Reasoning.Effort, "summary": q.Reasoning.Summary},
-		"metadata": metadata, "store": a.keeper != nil, "previous_response_id": api.OrNull(q.Previous), "background": false, "truncation": cmp.Or(q.Truncation, "disabled"),
+		"metadata": metadata, "store": a.keeper != nil, "previous_response_id": api.OrNull(q.Previous), "background": q.Background, "conversation": q.Conversation.object(), "truncation": cmp.Or(q.Truncation, "disabled"),
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/serving"
@@ -14,8 +16,9 @@ import (
 
 // keptResponse is what is kept of a response: all that the next request of the conversation needs, so that it needs none of those before.
 type keptResponse struct {
-	Response json.RawMessage   `json:"response"` // as it was answered
-	Input    []json.RawMessage `json:"input"`    // the items of the conversation before the answer, each with an id
+	Response   json.RawMessage   `json:"response"`             // as it was answered
+	Input      []json.RawMessage `json:"input"`                // the items of the conversation before the answer, each with an id
+	Background bool              `json:"background,omitempty"` // it was made, or is being made, in the background
 }
 
 // maxKept is the most bytes that are kept of a response; they are no more than a request that sends the conversation itself may have.
@@ -32,6 +35,9 @@ func (k *keptResponse) items() ([]json.RawMessage, error) {
 
 // readKept is what was kept of a response that the client sees.
 func readKept(v store.View, id string) (*keptResponse, error) {
+	if !strings.HasPrefix(id, responsePrefix) {
+		return nil, fmt.Errorf("%w: there is no response %q", store.ErrNotFound, id)
+	}
 	content, err := v.ResponseContent(id)
 	if err != nil {
 		return nil, err
@@ -47,22 +53,30 @@ func readKept(v store.View, id string) (*keptResponse, error) {
 type keeper struct {
 	id   string // of the response
 	view store.View
+	kept *Keeping
 }
 
 // keeping reads the conversation that a request goes on from, and is what keeps the answer: nil where it should not be kept. An answer is kept unless
 // store is false; of a line of a batch, which has a file of its own, only where store is true.
 func (s *API) keeping(r *http.Request, q *responsesRequest) (*keeper, error) {
-	if s.kept == nil {
+	if s.kept.store == nil {
 		const why = "nothing is kept between requests on this server; send the whole conversation as input, or start the server with --data-dir DIR"
 		switch {
 		case q.Store != nil && *q.Store:
 			return nil, api.Invalid("store", "store is true and %s", why)
 		case q.Previous != "":
 			return nil, api.Invalid("previous_response_id", "previous_response_id is %q and %s", q.Previous, why)
+		case q.Conversation != "":
+			return nil, api.Invalid("conversation", "conversation is %q and %s", q.Conversation, why)
 		}
 		return nil, nil
 	}
-	view := stored.View(s.kept, r)
+	view := stored.View(s.kept.store, r)
+	if q.Conversation != "" {
+		if err := q.goOn(view); err != nil {
+			return nil, err
+		}
+	}
 	if q.Previous != "" {
 		k, err := readKept(view, q.Previous)
 		if errors.Is(err, store.ErrNotFound) {
@@ -73,6 +87,9 @@ func (s *API) keeping(r *http.Request, q *responsesRequest) (*keeper, error) {
 		if err != nil {
 			return nil, err
 		}
+		if response, err := s.kept.settled(q.Previous, k.Response); err != nil || statusOf(response) == inProgress {
+			return nil, errors.Join(err, api.Invalid("previous_response_id", "the response %q is still being made; GET it until its status is completed", q.Previous))
+		}
 		if q.history, err = k.items(); err != nil {
 			return nil, fmt.Errorf("the response %s was not kept whole: %w", q.Previous, err)
 		}
@@ -80,7 +97,7 @@ func (s *API) keeping(r *http.Request, q *responsesRequest) (*keeper, error) {
 	if q.Store == nil && serving.InBackground(r.Context()) || q.Store != nil && !*q.Store {
 		return nil, nil
 	}
-	return &keeper{store.NewResponseID(), view}, nil
+	return &keeper{store.NewResponseID(), view, s.kept}, nil
 }
 
 // tentative is a http.ResponseWriter of an answer that may never be sent, as those of a cascade's first models.
@@ -113,7 +130,7 @@ func (a *responsesAnswer) final(w http.ResponseWriter) map[string]any {
 
 // keep stores the answer with the conversation before it.
 func (a *responsesAnswer) keep(body map[string]any) (err error) {
-	k := keptResponse{Input: a.asked.history}
+	k := keptResponse{Input: slices.Clone(a.asked.history), Background: a.asked.Background}
 	if k.Response, err = json.Marshal(body); err != nil {
 		return err
 	}
@@ -128,6 +145,18 @@ func (a *responsesAnswer) keep(body map[string]any) (err error) {
 	}
 	if len(content) > maxKept {
 		return fmt.Errorf("the conversation has %d bytes and %d can be kept", len(content), maxKept)
+	}
+	if a.asked.Conversation != "" && (body["status"] == "completed" || body["status"] == "incomplete") { // first: whoever sees the response looks for it there
+		whole, err := k.items()
+		if err != nil {
+			return err
+		}
+		if err := a.keeper.kept.change(a.keeper.view, string(a.asked.Conversation), func(c *keptConversation) error {
+			c.Items = append(c.Items, whole[len(a.asked.history):]...)
+			return nil
+		}); err != nil {
+			return err
+		}
 	}
 	return a.keeper.view.PutResponse(a.keeper.id, content)
 }

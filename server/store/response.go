@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,8 +25,14 @@ func (r Response) identity() string { return r.ID }
 // counted is what the response takes of its owner's quota, in bytes.
 func (r Response) counted() int64 { return max(r.Bytes, smallest) }
 
-// NewResponseID is an id for PutResponse.
+// ConversationPrefix begins the ids of conversations, which are kept as responses are.
+const ConversationPrefix = "conv_"
+
+// NewResponseID is an id for PutResponse, and NewConversationID one of a conversation.
 func NewResponseID() string { return newID("resp_") }
+
+// NewConversationID is beside NewResponseID.
+func NewConversationID() string { return newID(ConversationPrefix) }
 
 // PutResponse keeps a response's content under an id of NewResponseID's. The owner's oldest ones are forgotten where there is no room for all;
 // one that is larger than the whole quota is refused with a *QuotaError.
@@ -63,6 +70,11 @@ func (s *Store) writeResponse(r Response, content []byte) error {
 	return f.commit()
 }
 
+// before reports whether a response was kept, or changed, before another.
+func (r Response) before(other Response) bool {
+	return cmp.Or(cmp.Compare(r.Created, other.Created), cmp.Compare(r.ID, other.ID)) < 0
+}
+
 // forgetResponses removes the oldest responses of an owner that are beyond the quota. s.mu is held.
 func (s *Store) forgetResponses(owner string) {
 	var taken int64
@@ -74,7 +86,7 @@ func (s *Store) forgetResponses(owner string) {
 	for s.quota.Responses > 0 && taken > s.quota.Responses {
 		var oldest Response
 		for _, r := range s.responses {
-			if r.Owner == owner && (oldest.ID == "" || r.ID < oldest.ID) {
+			if r.Owner == owner && (oldest.ID == "" || r.before(oldest)) {
 				oldest = r
 			}
 		}
