@@ -87,7 +87,7 @@ An evaluation with --resume goes on where an earlier one of the same settings wa
 	addQuantization(fl, &f.quantization)
 	addKVType(fl, &f.kvType)
 	fl.StringVar(&f.text, "text", "", "the file with the text")
-	fl.StringVar(&f.against, "against", "", "a model to compare with, of the same vocabulary, as its file has it")
+	fl.StringVar(&f.against, "against", "", "a model to compare with, of the same vocabulary, as its file has it, without --kv-type; that of the evaluated model shows what a type costs")
 	fl.IntVar(&f.context, "context", 0, "tokens of a part of the text, or of a question at most, whose beginning is left out then; 0: 512, or what the longest question needs")
 	fl.IntVar(&f.stride, "stride", 0, "tokens from one part to the next; 0: parts do not overlap, and their second halves count")
 	fl.IntVar(&f.windows, "parts", 0, "compute only so many parts of the text; 0: all")

@@ -46,7 +46,9 @@ func (f *evalFlags) perplexity(dir *modeldir.Dir, progress io.Writer) (*evaluate
 			return nil, err
 		}
 		var closeOther func()
-		if reference, closeOther, err = f.open(other, evaluate.Options{}); err != nil {
+		plain := *f
+		plain.kvType = "" // as its quantisation and exits it is of the model that is evaluated
+		if reference, closeOther, err = plain.open(other, evaluate.Options{}); err != nil {
 			return nil, err
 		}
 		defer closeOther()
