@@ -2,6 +2,7 @@ package ridge_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ridge-llm/ridge"
@@ -33,5 +34,37 @@ func TestInt4Cache(t *testing.T) {
 		if name == "with drafts" && finish.Drafted == finish.Accepted {
 			t.Error("no draft was wrong")
 		}
+	}
+}
+
+// TestInt4CachePreemption: requests that give up their pages and are computed again, beside others that share their prompt's beginning, answer as each does alone.
+func TestInt4CachePreemption(t *testing.T) {
+	p := ridge.Greedy()
+	p.MaxTokens, p.IgnoreEnd = 70, true
+	begin := strings.Repeat("Once upon a time there was a little girl who had a red ball. ", 3)
+	var prompts []string
+	for _, end := range []string{"One day", "The ball", "Her dog was", "In the garden", "She went to", "It rained"} {
+		prompts = append(prompts, begin+end)
+	}
+	o := ridge.Options{Cache: "int4", Threads: 2, Deterministic: true, Context: 192}
+	var want []string
+	alone := load(t, o)
+	for _, prompt := range prompts {
+		text, _ := generate(t, alone, prompt, p)
+		want = append(want, text)
+	}
+	o.Parallel, o.StepTokens, o.KV = 4, 64, ridge.Budget{Bytes: 1500 << 10}
+	m := load(t, o)
+	var all sync.WaitGroup
+	for i, prompt := range prompts {
+		all.Go(func() {
+			if got, _ := generate(t, m, prompt, p); got != want[i] {
+				t.Errorf("%q goes on with\n%s\nand alone with\n%s", prompt, got, want[i])
+			}
+		})
+	}
+	all.Wait()
+	if s := m.Stats(); s.Preemptions == 0 {
+		t.Errorf("no request had to give up its pages: %+v", s)
 	}
 }
