@@ -39,7 +39,7 @@ type Options struct {
 	Policy      string // in which order waiting requests are taken: fcfs, priority, longest-prefix …; "" is fcfs (see ridge serve --help)
 	PrefixIndex string // how cached beginnings of prompts are found: radix, hash or none; "" is radix
 	MaxWaiting  int    // requests that wait at most, more are refused with ErrQueueFull; 0: 4096
-	StepTokens  int    // tokens that a step computes at most; 0: 512, on a GPU 2048
+	StepTokens  int    // tokens that a step computes at most; 0: 512, on a GPU 2048, on each device of Layout.Sequence
 
 	// TargetITL is the time between two tokens of an answer that prompts beside it should leave. 0: what a step's answers take alone, four times
 	// over, by the prices of steps; NoTargetITL: any time, prompts are read in chunks as large as a step.
@@ -116,7 +116,9 @@ const (
 )
 
 // stepTokens is how many rows a step may have, at most: what a chunk of a long prompt is.
-func (o Options) stepTokens() int { return cmp.Or(o.StepTokens, device.StepTokens(o.Backend)) }
+func (o Options) stepTokens() int {
+	return cmp.Or(o.StepTokens, device.StepTokens(o.Backend)*max(o.Layout.Sequence, 1))
+}
 
 // check refuses settings that mean nothing.
 func (o Options) check() error {

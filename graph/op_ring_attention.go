@@ -2,6 +2,19 @@ package graph
 
 import "fmt"
 
+// AttentionOf is how a node of attention to all keys, or to those of one device, attends.
+func AttentionOf(n *Node) (o Attention, ok bool) {
+	switch o := n.Op.(type) {
+	case Attention:
+		return o, true
+	case PartialAttention:
+		return o.Attention, true
+	case RingAttention:
+		return o.Attention, true
+	}
+	return o, false
+}
+
 // PartialAttention is Attention over those of a sequence's keys that one device has, to be merged with what others make of theirs: behind the numbers of a head stands the
 // logarithm of the sum of the exponentials of its scores, minus infinity where it sees no key.
 type PartialAttention struct{ Attention }

@@ -23,11 +23,12 @@ func classOf(n *graph.Node) Class {
 	switch n.Op.(type) {
 	case graph.Linear, graph.MoE, graph.AdaptedMoE:
 		return Linear
-	case graph.Attention:
+	case graph.Attention, graph.PartialAttention, graph.RingAttention:
 		return Attention
 	case graph.Embed, graph.SelectRows:
 		return Lookup
-	case graph.AllReduce, graph.AllGather, graph.AllToAll, graph.Send, graph.Recv:
+	case graph.AllReduce, graph.AllGather, graph.AllToAll, graph.Send, graph.Recv,
+		graph.GatherRows, graph.SumRows, graph.GatherSelected, graph.ToHeads, graph.FromHeads:
 		return Collective
 	}
 	return Pointwise

@@ -28,7 +28,17 @@ func (m *Model) cost(x *group, l *load, set residency) cost {
 		return cost{}
 	}
 	p := m.profile
+	if n := m.graph.Sequence.Ranks; n > 1 && !x.wide {
+		share := l.share(int64(n))
+		l = &share
+	}
 	w := x.work(l)
+	queries := false // go round, and not keys
+	if x.queries != nil {
+		if q := x.queries.work(l); q.LinkBytes < w.LinkBytes {
+			w, queries = q, true
+		}
+	}
 	c := cost{work: w, compute: float64(w.FLOPs) / p.FLOPs[x.number]}
 	near := p.residency(w.ValueRead + w.ValueWrite)
 	var far, values, all traffic
@@ -58,6 +68,10 @@ func (m *Model) cost(x *group, l *load, set residency) cost {
 		c.launch = x.coef.Launch
 		c.seconds = x.coef.Compute*c.compute + x.coef.Memory*c.reading +
 			x.coef.Values*p.nearest(&w) + x.coef.Score*float64(x.heads*l.pairs[x.window])
+		if x.queries != nil {
+			c.link = float64(w.Messages)*p.LinkLag + linkSeconds(w.LinkBytes, p)
+			c.seconds = x.roundTrip(c.seconds, c.link, queries)
+		}
 	default:
 		c.launch = x.coef.Launch
 		c.seconds = x.coef.Compute*c.compute + x.coef.Memory*(c.reading+c.values)
@@ -70,6 +84,16 @@ func (m *Model) cost(x *group, l *load, set residency) cost {
 	}
 	c.seconds += c.launch
 	return c
+}
+
+// roundTrip is the time of attention that takes so long, where devices send each other what takes so long, s: keys and values of the next device come while it attends to those that are there; queries have
+// to be there first, and results come after.
+func (x *group) roundTrip(attention, link float64, queries bool) float64 {
+	if queries {
+		return attention + link
+	}
+	n := float64(x.rounds)
+	return attention/n + (n-1)*max(attention/n, link/(n-1))
 }
 
 // wholeTiles is a number of rows rounded up to the device's row tiles.
@@ -107,7 +131,7 @@ func (c *cost) bound() Bound {
 	switch {
 	case c.launch > c.seconds-c.launch:
 		return Launch
-	case c.link > 0:
+	case c.link > c.seconds/2:
 		return Communication
 	case c.compute >= c.memory:
 		return Compute

@@ -29,6 +29,10 @@ type group struct {
 
 	fixed, perToken, perLogit, perRow, perPair graph.Work
 
+	wide    bool   // it computes with the rows of all devices that divide them
+	queries *group // of attention over keys that devices divide: its work where queries go round
+	rounds  int64  // of them: devices
+
 	adapts                              bool // only what adapters ask for
 	perAdapted, perRankRow, perRankByte graph.Work
 	adapted                             func(adapterLoad) int64 // of experts: bytes of their adapters; nil: there are none
@@ -103,8 +107,9 @@ func keyOf(n *graph.Node) string {
 }
 
 func newGroup(n *graph.Node, p *Profile, windows []window) (*group, error) {
-	x := &group{class: classOf(n), number: numberOf(n, p), onRows: graph.Tokens}
-	if x.class == Collective && p.Link == 0 {
+	x := &group{class: classOf(n), number: numberOf(n, p), onRows: graph.Tokens, wide: n.Wide()}
+	ring, rings := n.Op.(graph.RingAttention)
+	if (x.class == Collective || rings) && p.Link == 0 {
 		return nil, fmt.Errorf("price: profile %q has no link_bytes_per_second, which %s needs", p.Name, n.Op.Name())
 	}
 	if p.FLOPs[x.number] == 0 {
@@ -127,10 +132,17 @@ func newGroup(n *graph.Node, p *Profile, windows []window) (*group, error) {
 	case Collective:
 	case Attention:
 		x.coef, x.heads = &p.Fit.Attention, int64(n.In[0].Axis.Count)
+		if rings {
+			x.rounds, x.queries = int64(ring.Ranks), &group{}
+			x.queries.probe(n, func(n *graph.Node, s *graph.Step) graph.Work { return n.Op.(graph.RingAttention).PassQueries(n, s) })
+			x.queries.window = x.window
+			x.probe(n, func(n *graph.Node, s *graph.Step) graph.Work { return n.Op.(graph.RingAttention).PassKeys(n, s) })
+			return x, nil
+		}
 	default:
 		x.coef = p.Fit.coef(n.Op.Name())
 	}
-	x.probe(n)
+	x.probe(n, n.Op.Work)
 	x.probeAdapters(n)
 	return x, nil
 }
@@ -156,7 +168,7 @@ func (x *group) probeAdapters(n *graph.Node) {
 
 // probe finds the coefficients of a node's work from its op's Work of steps that differ in one quantity. Windows are left out: the load
 // counts only rows and pairs inside them.
-func (x *group) probe(n *graph.Node) {
+func (x *group) probe(n *graph.Node, of func(n *graph.Node, s *graph.Step) graph.Work) {
 	n = unwindowed(n)
 	for _, v := range n.In {
 		if v.Cache != nil {
@@ -164,7 +176,7 @@ func (x *group) probe(n *graph.Node) {
 		}
 	}
 	work := func(logits int, seqs ...graph.Seq) graph.Work {
-		w := n.Op.Work(n, &graph.Step{Seqs: seqs, Logits: logits})
+		w := of(n, &graph.Step{Seqs: seqs, Logits: logits})
 		if x.state > 0 { // a state is read and written once a sequence: see work
 			w.CacheRead, w.CacheWrite = 0, 0
 		}
@@ -190,15 +202,22 @@ func (x *group) probe(n *graph.Node) {
 		for _, w := range []*graph.Work{&x.fixed, &x.perToken, &x.perLogit, &x.perRow, &x.perPair} {
 			w.WeightBytes = 0 // not linear: see work
 		}
+		// One row passes a whole number of experts; as many rows as there are experts pass as many as they do on average.
+		x.perToken.FLOPs = minus(work(0, graph.Seq{New: o.Experts}), x.fixed).FLOPs / int64(o.Experts)
+		x.perRow.FLOPs, x.perPair.FLOPs = 0, 0
 	}
 }
 
 // unwindowed is a node with causal attention without a window.
 func unwindowed(n *graph.Node) *graph.Node {
 	open := *n
-	if o, ok := n.Op.(graph.Attention); ok {
+	if o, ok := graph.AttentionOf(n); ok {
 		o.Bidirectional, o.Reach, o.Chunked = false, 0, false
 		open.Op = o
+		if ring, ok := n.Op.(graph.RingAttention); ok {
+			ring.Attention = o
+			open.Op = ring
+		}
 	}
 	open.In = append([]*graph.Value(nil), n.In...)
 	for i, v := range open.In {

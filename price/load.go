@@ -21,6 +21,17 @@ type load struct {
 	adapters       adapterLoad
 }
 
+// share is what one of so many devices has where they divide the rows of steps, and what these attend to, equally.
+func (l load) share(devices int64) load {
+	for _, n := range []*int64{&l.tokens, &l.adapters.rows, &l.adapters.rankRows} {
+		*n = (*n + devices - 1) / devices
+	}
+	for i := range l.rows {
+		l.rows[i], l.pairs[i] = (l.rows[i]+devices-1)/devices, (l.pairs[i]+devices-1)/devices
+	}
+	return l
+}
+
 // adapterLoad is what the adapters of a step do: rows that they change, a row once for each of its adapters.
 type adapterLoad struct {
 	rows      int64
@@ -58,7 +69,7 @@ func windowOf(n *graph.Node, c *graph.Cache) window {
 	if _, ok := n.Op.(graph.SparseAttention); ok { // as many rows as are chosen
 		return window{size: n.In[2].Axis.Len()}
 	}
-	o, _ := n.Op.(graph.Attention)
+	o, _ := graph.AttentionOf(n)
 	return window{size: c.Window, reach: o.Reach, chunked: o.Chunked, bothWays: o.Bidirectional}
 }
 

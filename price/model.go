@@ -149,7 +149,15 @@ func (m *Model) host(l *load) float64 {
 // workingSet is where the bytes come from that every step reads again, weights and cache rows: the nearest level that holds them.
 func (m *Model) workingSet(l *load) residency {
 	set := m.weights
+	share := *l
+	if n := m.graph.Sequence.Ranks; n > 1 {
+		share = l.share(int64(n))
+	}
 	for _, x := range m.groups {
+		if x.queries != nil { // those of other devices pass through
+			set += x.queries.perRow.CacheRead * share.rows[x.window] * int64(len(x.nodes))
+			continue
+		}
 		each := x.perRow.CacheRead*l.rows[x.window] + x.perRankByte.WeightBytes*l.adapters.rankBytes
 		if x.adapted != nil {
 			each += x.adapted(l.adapters)

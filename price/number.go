@@ -30,7 +30,7 @@ func numberOf(n *graph.Node, p *Profile) Number {
 		return numberOfProduct(n.In[0].Type, o.ActType)
 	case graph.AdaptedMoE:
 		return numberOfProduct(n.In[0].Type, o.ActType)
-	case graph.Attention:
+	case graph.Attention, graph.PartialAttention, graph.RingAttention:
 		if p.Attention != "" {
 			return p.Attention
 		}

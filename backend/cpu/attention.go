@@ -66,13 +66,9 @@ func bindAttention(d *Device, n *graph.Node, a backend.Args) (body, error) {
 }
 
 func newAttention(d *Device, n *graph.Node, a backend.Args) (*attention, error) {
-	c, o, result := n.In[1].Cache, graph.Attention{}, n.In[1].Cache.V.Size
-	switch op := n.Op.(type) {
-	case graph.PartialAttention:
-		o, result = op.Attention, result+1
-	case graph.Attention:
-		o = op
-	}
+	c := n.In[1].Cache
+	o, _ := graph.AttentionOf(n)
+	result := n.Out[0].Axis.Size
 	cache, err := cacheOf(c, a.In[1], a.Limits)
 	if err != nil {
 		return nil, err

@@ -103,10 +103,11 @@ func attention(d *Device, n *graph.Node, a backend.Args) {
 
 // attentionOf is a node's attention, and whether its results are partial: 1 more number for each head, or 0.
 func attentionOf(n *graph.Node) (o graph.Attention, part int) {
-	if o, ok := n.Op.(graph.PartialAttention); ok {
-		return o.Attention, 1
+	o, _ = graph.AttentionOf(n)
+	if _, ok := n.Op.(graph.PartialAttention); ok {
+		part = 1
 	}
-	return n.Op.(graph.Attention), 0
+	return o, part
 }
 
 // cached is the keys and values of a sequence in a cache, by their places.

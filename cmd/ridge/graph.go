@@ -54,10 +54,12 @@ A fused operation is one launch; in steps of many rows some launch their parts o
 	}
 	f.shape.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.pass, "pass", "", "show the graph after this pass, or after all; default: as the model builds it, or what --tp, --pp, --ep, --max-loras or --quantization ask for")
+	fl.StringVar(&f.pass, "pass", "", "show the graph after this pass, or after all; default: as the model builds it, or what --tp, --pp, --ep, --sp, --max-loras or --quantization ask for")
 	fl.IntVar(&f.layout.Tensor, "tp", 1, "tensor parallelism: devices that share every layer")
 	fl.IntVar(&f.layout.Pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers")
 	fl.IntVar(&f.layout.Expert, "ep", 1, "expert parallelism: devices among which the experts of each layer are divided")
+	addSequence(fl, &f.layout.Sequence, &f.layout.Method)
+	fl.IntVar(&f.rank.Sequence, "sp-rank", 0, "device of --sp to show, from 0")
 	fl.IntVar(&f.rank.Tensor, "rank", 0, "device of --tp to show, from 0")
 	fl.IntVar(&f.rank.Stage, "stage", 0, "stage of --pp to show, from 0")
 	fl.IntVar(&f.adapters.Slots, "max-loras", 0, "LoRA adapters that a step may use; 0: none, with --pass lora 1")
@@ -127,12 +129,12 @@ func (f *graphFlags) setRank(o *pass.Options) error {
 	for _, n := range []struct {
 		flag string
 		n    int
-	}{{"tp", f.layout.Tensor}, {"pp", f.layout.Pipeline}, {"ep", f.layout.Expert}} {
+	}{{"tp", f.layout.Tensor}, {"pp", f.layout.Pipeline}, {"ep", f.layout.Expert}, {"sp", f.layout.Sequence}} {
 		if n.n < 1 || n.n > maxDevices {
 			return fmt.Errorf("--%s %d; 1 to %d is possible", n.flag, n.n, maxDevices)
 		}
 	}
-	f.layout.Data = max(f.layout.Expert/f.layout.Tensor, 1)
+	f.layout.Data = max(f.layout.Expert/f.layout.Tensor/f.layout.Sequence, 1)
 	o.Layout, o.Rank = f.layout, f.rank
 	return nil
 }
@@ -177,7 +179,7 @@ func printCost(out io.Writer, g *graph.Graph, s *graph.Step) error {
 			float64(work.CacheRead+work.CacheWrite)/1e3, float64(work.ValueRead+work.ValueWrite)/1e3, intensity, name)
 	}
 	for _, n := range g.Nodes {
-		row(n.Op.Work(n, s), n.Op.Name()+" "+n.Out[0].Name)
+		row(n.Op.Work(n, g.StepOf(n, s)), n.Op.Name()+" "+n.Out[0].Name)
 	}
 	row(g.Work(s), "total")
 	return w.Flush()

@@ -18,8 +18,17 @@ func addLayout(fl *pflag.FlagSet, o *ridge.Layout) {
 	fl.IntVar(&o.Pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers; --pipeline-parallel-size is the same")
 	alias(fl, "pipeline-parallel-size", "pp")
 	fl.IntVar(&o.Expert, "ep", 1, "expert parallelism: devices of --tp, or all of --tp × --sp, among which the experts of each layer are divided")
-	fl.IntVar(&o.Sequence, "sp", 1, "sequence parallelism: devices that divide the tokens of prompts, and the cache")
-	fl.StringVar(&o.SequenceMethod, "sp-method", "", "how devices of --sp attend: ulysses (by heads, after an all-to-all) or ring (by tokens: Ring Attention, and a cache split by tokens); default: whichever divides the cache further, or sends fewer bytes")
+	addSequence(fl, &o.Sequence, &o.SequenceMethod)
+}
+
+// addSequence adds the flags that divide the tokens of steps over devices.
+func addSequence(fl *pflag.FlagSet, devices *int, method *string) {
+	fl.IntVar(devices, "sp", 1, "sequence parallelism: devices that divide the tokens of prompts, and the cache")
+	addMethod(fl, method)
+}
+
+func addMethod(fl *pflag.FlagSet, method *string) {
+	fl.StringVar(method, "sp-method", "", "how devices of --sp attend: ulysses (by heads, after an all-to-all) or ring (by tokens: Ring Attention, and a cache split by tokens); default: whichever is better")
 }
 
 // openDevices opens the devices of a layout, all of one backend. Those on a CPU share its threads.

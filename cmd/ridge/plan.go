@@ -24,6 +24,8 @@ type planFlags struct {
 	devices, dollars []string
 	tensor, pipeline []int
 	expert           []int
+	sequence         []int
+	method           string
 	data             int
 	trace, slo       string
 	load             capacity.Workload
@@ -47,7 +49,7 @@ func planCommand() *cobra.Command {
 length of sequences that fit, TTFT and ITL, tokens per second, and the cost of a million tokens. MODEL is a GGUF file, a Hugging Face
 directory, a config.json, or the name of a well-known shape (ridge dummy --list); without it, the built-in model.
 
-It tries every --device (by default every published GPU) in every layout that --tp, --pp and --ep give, and lists those that meet
+It tries every --device (by default every published GPU) in every layout that --tp, --pp, --ep and --sp give, and lists those that meet
 --slo, the cheapest first (--dollars gives the price of an hour of a device; without it, the most tokens per second and device
 first). For each of the others it prints the reason in a line. One device in one layout is shown in full, for several batch sizes.
 The exit code is 1 if no layout meets --slo.
@@ -129,6 +131,8 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	addInts(fl, &f.tensor, "tp", "", []int{1, 2, 4, 8}, "tensor parallelism: devices that share every layer")
 	addInts(fl, &f.pipeline, "pp", "", []int{1}, "pipeline parallelism: stages, each with a range of the layers")
 	addInts(fl, &f.expert, "ep", "", []int{1}, "expert parallelism: devices among which the experts of each layer are divided, within a replica (up to --tp) or across replicas")
+	addInts(fl, &f.sequence, "sp", "", []int{1}, "sequence parallelism: devices that divide the tokens of prompts, and the cache")
+	addMethod(fl, &f.method)
 	fl.IntVar(&f.data, "dp", 1, "data parallelism: replicas of the model")
 	f.shape.add(cmd)
 	fl.IntVar(&f.load.Input, "input", 1024, "tokens of a prompt; of a model with a short context at most three quarters of it by default")
@@ -179,7 +183,7 @@ func (f *planFlags) parse() (err error) {
 		flag string
 		list []int
 		most int
-	}{{"tp", f.tensor, maxDevices}, {"pp", f.pipeline, maxDevices}, {"ep", f.expert, maxDevices}, {"dp", []int{f.data}, maxDevices}, {"batch", f.batch, maxStepSeqs}} {
+	}{{"tp", f.tensor, maxDevices}, {"pp", f.pipeline, maxDevices}, {"ep", f.expert, maxDevices}, {"sp", f.sequence, maxDevices}, {"dp", []int{f.data}, maxDevices}, {"batch", f.batch, maxStepSeqs}} {
 		for _, n := range l.list {
 			if n < 1 || n > l.most {
 				return fmt.Errorf("--%s has %d; 1 to %d is possible", l.flag, n, l.most)

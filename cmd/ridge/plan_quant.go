@@ -61,7 +61,7 @@ func (f *planFlags) planQuant(name, path string, m *model.Model) (*quantReport, 
 	if err != nil {
 		return nil, err
 	}
-	if len(profiles) != 1 || len(f.pipeline) != 1 || len(f.expert) != 1 || len(f.tensor) != 1 || f.train || f.shape.quantization != "" || f.shape.number != "" {
+	if len(profiles) != 1 || len(f.pipeline) != 1 || len(f.expert) != 1 || len(f.sequence) != 1 || len(f.tensor) != 1 || f.train || f.shape.quantization != "" || f.shape.number != "" {
 		return nil, errors.New("plan: --quant compares formats on one device in one layout: give one --device and one --tp at most, and leave --train, --type and --quantization out")
 	}
 	if f.limits.Context == 0 {
@@ -71,7 +71,7 @@ func (f *planFlags) planQuant(name, path string, m *model.Model) (*quantReport, 
 		return nil, err
 	}
 	p := profiles[0]
-	r := &quantReport{Model: name, Device: p.Name, Layout: pass.Layout{Tensor: f.tensor[0], Pipeline: f.pipeline[0], Data: f.data, Expert: f.expert[0]}, Workload: f.load}
+	r := &quantReport{Model: name, Device: p.Name, Layout: f.layouts(f.tensor[0], f.pipeline[0])[0], Workload: f.load}
 	known, err := readEvaluations(path)
 	if err != nil {
 		return nil, err

@@ -61,8 +61,8 @@ func (f *planFlags) plan(name string, m *model.Model) (*planReport, error) {
 	for _, p := range profiles {
 		for _, pp := range f.pipeline {
 			for _, tp := range f.tensor {
-				for _, ep := range f.expert {
-					row, err := f.row(m, p, pass.Layout{Tensor: tp, Pipeline: pp, Data: f.data, Expert: ep}, r)
+				for _, l := range f.layouts(tp, pp) {
+					row, err := f.row(m, p, l, r)
 					if err != nil {
 						return nil, err
 					}
@@ -76,6 +76,20 @@ func (f *planFlags) plan(name string, m *model.Model) (*planReport, error) {
 		r.Batches = f.batches(r.Rows[0])
 	}
 	return r, nil
+}
+
+// layouts are those of so many devices that share layers and so many stages.
+func (f *planFlags) layouts(tp, pp int) (all []pass.Layout) {
+	for _, ep := range f.expert {
+		for _, sp := range f.sequence {
+			l := pass.Layout{Tensor: tp, Pipeline: pp, Data: f.data, Expert: ep}
+			if sp > 1 {
+				l.Sequence, l.Method = sp, f.method
+			}
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // row estimates one layout over devices of one kind. The reason why a layout is impossible is kept in the row.
@@ -99,7 +113,7 @@ func (f *planFlags) row(m *model.Model, p *price.Profile, l pass.Layout, r *plan
 		row.Why = err.Error()
 		return row, nil
 	}
-	row.setup, row.Usable, row.Memory = s, s.Usable, &s.Memory
+	row.setup, row.Usable, row.Memory, row.Layout = s, s.Usable, &s.Memory, s.Layout
 	row.Tokens, row.MaxContext, row.MaxBatch = s.CacheTokens(), s.MaxContext(), s.MaxBatch(f.load)
 	if m.Config.Encoder {
 		row.Why = fmt.Sprintf("%s is an encoder and generates no tokens: ridge roofline prices its steps", m.Arch.Name)

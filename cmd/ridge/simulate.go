@@ -37,6 +37,8 @@ type simulateFlags struct {
 	shape    modelShapeFlags
 	device   string
 	tensor   int
+	sequence int
+	method   string
 	trace    traceFlags
 	shared   int
 	slo      string
@@ -144,12 +146,13 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl, e := cmd.Flags(), &f.options.Engine
 	fl.StringVar(&f.device, "device", "here", "device: a published one, a file with a profile, or here")
 	fl.IntVar(&f.tensor, "tp", 1, "tensor parallelism: devices that share every layer")
+	addSequence(fl, &f.sequence, &f.method)
 	fl.IntVar(&f.options.Concurrency, "concurrency", 0, "keep this many requests running and ignore the trace's arrival times; 0: use them")
 	fl.IntVar(&f.shared, "shared-prefix", 0, "tokens of a prefix that all prompts share, part of their length")
 	addPolicy(fl, &e.Policy, sched.FCFS)
 	fl.StringVar(&e.Index, "prefix-index", "radix", "prefix cache index: radix, hash, or none")
 	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "longest queue; further requests are refused; 0: 4096")
-	fl.IntVar(&f.limits.StepTokens, "max-num-batched-tokens", 512, "most tokens of a step")
+	fl.IntVar(&f.limits.StepTokens, "max-num-batched-tokens", 0, "most tokens of a step; 0: 512, on each device of --sp")
 	fl.IntVar(&f.limits.Sequences, "parallel", 64, "most requests that run at once")
 	fl.IntVar(&f.limits.Context, "ctx", 0, "longest prompt and answer together; 0: the model's, at most 8192 or the longest request of the trace")
 	fl.IntVar(&f.kvTokens, "kv-tokens", 0, "tokens of cache; 0: as many as fit, at most enough for all requests at their longest")
@@ -237,16 +240,26 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 	if err != nil {
 		return err
 	}
+	if f.limits.StepTokens == 0 {
+		f.limits.StepTokens = 512 * max(f.sequence, 1)
+	}
 	if f.limits.Context == 0 {
 		f.limits.Context = min(m.Config.Context, f.longest())
 	}
-	s, err := capacity.New(g, p, pass.Layout{Tensor: f.tensor, Pipeline: 1, Data: 1}, f.limits, pass.All, o)
+	l := pass.Layout{Tensor: f.tensor, Pipeline: 1, Data: 1}
+	if f.sequence > 1 {
+		l.Sequence, l.Method = f.sequence, f.method
+	} else if f.sequence < 1 || f.method != "" {
+		return fmt.Errorf("--sp %d; 1 or more is possible, and 2 or more with --sp-method", f.sequence)
+	}
+	s, err := capacity.New(g, p, l, f.limits, pass.All, o)
 	if err != nil {
 		return err
 	}
 	f.options.Cost = s.Seconds
-	if f.tensor > 1 && (f.target > 0 || len(f.learn) > 0 || f.accept != -1) {
-		return errors.New("--target-itl, --learn and --speculate are for one device; leave --tp out")
+	devices := s.Layout.Devices()
+	if devices > 1 && (f.target > 0 || len(f.learn) > 0 || f.accept != -1) {
+		return errors.New("--target-itl, --learn and --speculate are for one device; leave --tp and --sp out")
 	}
 	if g, err = pass.Run(g, pass.All, o); err != nil {
 		return err
@@ -254,7 +267,7 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 	switch e := &f.options.Engine; {
 	case f.target > 0:
 		e.TargetITL = f.target
-	case f.target == 0 && f.tensor == 1:
+	case f.target == 0 && devices == 1:
 		e.ITLRatio = engine.DefaultITLRatio
 	}
 	if f.options.Engine.TargetITL > 0 || f.options.Engine.ITLRatio > 0 || f.accept != -1 {
@@ -265,7 +278,7 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 			return err
 		}
 	}
-	page := graph.PageTokens(f.shape.kvType)
+	page := graph.PageTokens(f.shape.kvType) * s.Layout.PageRanks()
 	lim := backend.Limits{Tokens: f.limits.StepTokens, Seqs: f.limits.Sequences, Logits: f.limits.Sequences, PageSize: page}
 	lim.SeqPages = (f.limits.Context + page - 1) / page
 	lim.Pages = int(min(s.CacheTokens()/int64(page), int64(lim.SeqPages)*int64(lim.Seqs)))

@@ -31,15 +31,27 @@ const (
 // workspace is what kernels need beside values: step data of each token, a page table for each sequence, and for each of its heads
 // the partial result of split-KV attention: value size float32 numbers with row maximum and sum.
 func workspace(g *graph.Graph, lim Limits) int64 {
-	var heads int64 // bytes of one sequence in the attention that needs most
+	var heads int64   // bytes of one sequence in the attention that needs most
+	var passing int64 // keys and values of another device, and those of the next
 	for n := range g.Operations() {
-		if _, ok := n.Op.(graph.Attention); ok {
+		if _, ok := graph.AttentionOf(n); ok {
 			v := n.In[1].Cache.V
 			heads = max(heads, 4*int64(n.In[0].Axis.Count)*int64(v.Size+2))
 		}
+		if _, ok := n.Op.(graph.RingAttention); ok {
+			passing = max(passing, 2*share(g, int64(lim.Context))*n.In[1].Cache.RowBytes())
+		}
 	}
 	pages := int64((lim.Context + pageTokens - 1) / pageTokens)
-	return int64(lim.StepTokens)*stepDataBytes + int64(lim.Sequences)*(pages*pageEntry+heads)
+	return int64(lim.StepTokens)*stepDataBytes + int64(lim.Sequences)*(pages*pageEntry+heads) + passing
+}
+
+// share is how many of so many tokens' keys and values are on one device.
+func share(g *graph.Graph, tokens int64) int64 {
+	if s := g.Sequence; s.Split {
+		return (tokens + int64(s.Ranks) - 1) / int64(s.Ranks)
+	}
+	return tokens
 }
 
 // adapterBytes is what a number of an adapter takes.
@@ -63,6 +75,7 @@ func MemoryOf(g *graph.Graph, tokens, logits int) Memory {
 		m.CacheToken += c.RowBytes()
 		m.State += c.StateBytes()
 	}
+	m.CacheToken = share(g, m.CacheToken)
 	m.Activations = live(g, tokens, logits)
 	return m
 }
@@ -100,6 +113,9 @@ func live(g *graph.Graph, tokens, logits int) int64 {
 	bytes := func(v *graph.Value) int64 {
 		if v.Rows == graph.Logits {
 			return int64(logits) * v.RowBytes()
+		}
+		if n := int64(g.Sequence.Ranks); n > 1 && v.Rows == graph.Tokens {
+			return (int64(tokens) + n - 1) / n * v.RowBytes()
 		}
 		return int64(tokens) * v.RowBytes()
 	}

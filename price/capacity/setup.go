@@ -59,11 +59,14 @@ func (lim Limits) Check() error {
 
 // New prices a graph in a layout over devices, after the passes up to until. It does not check whether the model fits.
 func New(g *graph.Graph, dev *price.Profile, l pass.Layout, lim Limits, until string, o pass.Options) (*Setup, error) {
-	if err := l.Check(g); err != nil {
-		return nil, fmt.Errorf("capacity: %w", err)
-	}
 	if err := lim.Check(); err != nil {
 		return nil, err
+	}
+	if l.Sequence > 1 && l.Method == "" {
+		return cheapest(g, dev, l, lim, until, o)
+	}
+	if err := l.Check(g); err != nil {
+		return nil, fmt.Errorf("capacity: %w", err)
 	}
 	s := &Setup{Device: dev, Layout: l, Context: lim.Context, budget: lim.StepTokens, seqs: lim.Sequences, adapters: o.Adapters}
 	s.Usable = int64(float64(dev.Memory().Bytes) * lim.Utilization)
@@ -94,6 +97,28 @@ func New(g *graph.Graph, dev *price.Profile, l pass.Layout, lim Limits, until st
 	return s, nil
 }
 
+// cheapest is New with the method of dividing rows by which a prompt of the longest context takes least time, of those that the graph can have.
+func cheapest(g *graph.Graph, dev *price.Profile, l pass.Layout, lim Limits, until string, o pass.Options) (*Setup, error) {
+	var best *Setup
+	var least float64
+	var refused error
+	for _, method := range []string{pass.Ulysses, pass.Ring} {
+		l.Method = method
+		s, err := New(g, dev, l, lim, until, o)
+		if err != nil {
+			refused = err
+			continue
+		}
+		if t := s.first(Workload{Input: lim.Context, Output: 1}, 1); best == nil || t < least {
+			best, least = s, t
+		}
+	}
+	if best == nil {
+		return nil, refused
+	}
+	return best, nil
+}
+
 // windowed is what a token takes in the caches whose windows are shorter than the context.
 func windowed(g *graph.Graph, context int) (n int64) {
 	for _, c := range g.CacheGroups() {
@@ -101,7 +126,7 @@ func windowed(g *graph.Graph, context int) (n int64) {
 			n += c.RowBytes()
 		}
 	}
-	return n
+	return share(g, n)
 }
 
 // CacheTokens is how many tokens of cache one replica has room for beside what the windows and states of as many sequences as it can run need;
@@ -129,7 +154,7 @@ func (s *Setup) tokensBytes(g *graph.Graph, tokens int64) (n int64) {
 		if c.Window > 0 {
 			most = min(most, int64(c.StepPages(s.shape(s.seqs, s.Context)))*pageTokens)
 		}
-		n += most * c.RowBytes()
+		n += share(g, most) * c.RowBytes()
 		if c.Recurrent {
 			n += c.Bytes(c.StepPages(s.shape(s.seqs, s.Context)), pageTokens)
 		}
@@ -145,7 +170,16 @@ func (s *Setup) shape(sequences, tokens int) graph.CacheShape {
 // CacheBytes is what so many sequences of so many tokens need of the cache, on the device with the most.
 func (s *Setup) CacheBytes(sequences, tokens int) (most int64) {
 	for i := range s.stages {
-		most = max(most, s.stages[i].graph.CacheBytes(s.shape(sequences, tokens)))
+		g := s.stages[i].graph
+		var bytes int64
+		for _, c := range g.CacheGroups() {
+			pages := c.StepPages(s.shape(sequences, tokens))
+			if !c.Recurrent {
+				pages = int(share(g, int64(pages)))
+			}
+			bytes += c.Bytes(pages, pageTokens)
+		}
+		most = max(most, bytes)
 	}
 	return most
 }
