@@ -116,6 +116,39 @@ func TestRanksAdapters(t *testing.T) {
 	}
 }
 
+// TestSequenceEmbeds: where devices divide rows, rows have their adapters, and texts are embedded, by the last token and by the mean of all, as by one device.
+func TestSequenceEmbeds(t *testing.T) {
+	path := modelFile(t, "F32")
+	for _, pooling := range []string{"", "mean"} {
+		o := ridge.Options{MaxLoRAs: 1, Cache: "f32", Threads: 1, Pooling: pooling}
+		run := func(o ridge.Options) (string, []float32) {
+			m := loadFrom(t, path, o)
+			if _, err := m.AddAdapterDir("adapters"); err != nil {
+				t.Fatal(err)
+			}
+			p := ridge.Greedy()
+			p.MaxTokens, p.Adapters = 24, []ridge.UseAdapter{{Name: "pirate", Scale: 1}}
+			text, _ := generate(t, m, "Once upon a time", p)
+			e, err := m.Embed(context.Background(), strings.Repeat("Once upon a time there was a fox. ", 6))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text, e.Vector
+		}
+		text, vector := run(o)
+		for _, method := range []string{"ring", "ulysses"} {
+			o.Layout = ridge.Layout{Sequence: 2, SequenceMethod: method}
+			got, embedded := run(o)
+			if got != text {
+				t.Errorf("%s: devices answer %q and should answer %q", method, got, text)
+			}
+			if same := dot(embedded, vector); same < 0.9999 {
+				t.Errorf("%s, pooling %q: devices embed a text with a cosine of %g to one device's", method, pooling, same)
+			}
+		}
+	}
+}
+
 // TestRanksDiffer: ranks that do not run the same are told what differs, all of them.
 func TestRanksDiffer(t *testing.T) {
 	o := ridge.Options{Layout: ridge.Layout{Tensor: 2}, Threads: 1}

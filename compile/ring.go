@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -231,29 +232,28 @@ func (x *ring) passKeys(p *Program, b *backend.Batch) error {
 			return err
 		}
 	}
-	after, before := (s.Rank+1)%s.Ranks, (s.Rank+s.Ranks-1)%s.Ranks
 	for i := range s.Ranks {
-		device := (s.Rank + s.Ranks - i) % s.Ranks
-		passed := make(chan error, 1)
-		if i < s.Ranks-1 { // those of the next come, and these go on, while the device attends
-			for k := range w.to {
-				w.to[k], w.from[k] = nil, nil
-			}
-			w.to[after], w.from[before] = w.keys, w.next
-			go func() { passed <- comm.AllToAll(s.peers, w.to, w.from) }()
-		} else {
-			passed <- nil
-		}
-		err := x.attend(p, b, device, page)
-		if failed := <-passed; err == nil {
-			err = failed
-		}
-		if err != nil {
+		if err := x.round(p, b, (s.Rank+s.Ranks-i)%s.Ranks, page, i < s.Ranks-1); err != nil {
 			return err
 		}
 		w.keys, w.next = w.next, w.keys
 	}
 	return nil
+}
+
+// round attends to the keys of one device while, if there is another round, these go on to the next device and those of the one before come.
+func (x *ring) round(p *Program, b *backend.Batch, device int, page *graph.Value, more bool) (err error) {
+	w, s := x.space, p.seq
+	if more {
+		for k := range w.to {
+			w.to[k], w.from[k] = nil, nil
+		}
+		w.to[(s.Rank+1)%s.Ranks], w.from[(s.Rank+s.Ranks-1)%s.Ranks] = w.keys, w.next
+		passed := make(chan error, 1)
+		go func() { passed <- comm.AllToAll(s.peers, w.to, w.from) }()
+		defer func() { err = errors.Join(err, <-passed) }() // also when this one panics: the buffers are in use until then
+	}
+	return x.attend(p, b, device, page)
 }
 
 // attend attends with the device's own queries to the keys of one device, which are its own or those in w.keys, and merges the results.

@@ -28,8 +28,8 @@ func (m *Model) cost(x *group, l *load, set residency) cost {
 		return cost{}
 	}
 	p := m.profile
-	if n := m.graph.Sequence.Ranks; n > 1 && !x.wide {
-		share := l.share(int64(n))
+	if m.devices > 1 && !x.wide {
+		share := l.share(m.devices)
 		l = &share
 	}
 	w := x.work(l)

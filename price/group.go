@@ -142,7 +142,7 @@ func newGroup(n *graph.Node, p *Profile, windows []window) (*group, error) {
 	default:
 		x.coef = p.Fit.coef(n.Op.Name())
 	}
-	x.probe(n, n.Op.Work)
+	x.probe(n, func(n *graph.Node, s *graph.Step) graph.Work { return n.Op.Work(n, s) })
 	x.probeAdapters(n)
 	return x, nil
 }

@@ -16,6 +16,7 @@ type Model struct {
 	windows []window // of the caches, each once
 	weights int64    // bytes that every step reads
 	vocab   float64
+	devices int64                // that divide the rows of steps; 0: all are here
 	adapted atomic.Pointer[load] // the last step that was observed, where steps have adapters
 
 	mu      sync.Mutex
@@ -29,7 +30,7 @@ func New(g *graph.Graph, p *Profile) (*Model, error) {
 		return nil, err
 	}
 	p = p.complete()
-	m := &Model{profile: p, graph: g, windows: []window{{}}, vocab: float64(g.Output.Axis.Len())}
+	m := &Model{profile: p, graph: g, windows: []window{{}}, vocab: float64(g.Output.Axis.Len()), devices: int64(g.Sequence.Ranks)}
 	seen := map[window]bool{{}: true}
 	for n := range g.Operations() {
 		for _, v := range n.In {
@@ -150,8 +151,8 @@ func (m *Model) host(l *load) float64 {
 func (m *Model) workingSet(l *load) residency {
 	set := m.weights
 	share := *l
-	if n := m.graph.Sequence.Ranks; n > 1 {
-		share = l.share(int64(n))
+	if m.devices > 1 {
+		share = l.share(m.devices)
 	}
 	for _, x := range m.groups {
 		if x.queries != nil { // those of other devices pass through

@@ -174,6 +174,10 @@ func (f *planFlags) parse() (err error) {
 		return fmt.Errorf("--input %d and --output %d: both must be 1 token or more", f.load.Input, f.load.Output)
 	case f.load.Input > trace.MaxTokens || f.load.Output > trace.MaxTokens:
 		return fmt.Errorf("--input %d and --output %d: at most %d tokens are possible", f.load.Input, f.load.Output, trace.MaxTokens)
+	case f.train && slices.ContainsFunc(f.sequence, func(n int) bool { return n > 1 }):
+		return errors.New("--sp divides prompts that are served; leave --train or --sp out")
+	case f.method != "" && slices.Contains(f.sequence, 1):
+		return errors.New("--sp-method is for --sp 2 or more")
 	case f.train && f.loras.Slots > 0:
 		return errors.New("--loras are adapters that are served; leave --train or --loras out")
 	case f.limits.Context < 0:
