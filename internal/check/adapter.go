@@ -57,10 +57,12 @@ func withAdapters(b *modeldir.Dir, lim backend.Limits, o Options, list []*adapte
 		o.adapters.Rank = max(o.adapters.Rank, a.Rank, 1)
 	}
 	lim.Adapters = len(list)
-	gr, err := b.Model.Graph(graphOptions(o))
+	gr, err := o.graph(b)
 	if err != nil {
 		return nil, err
 	}
+	lim.Divide(o.Layout.PageRanks())
+	lim.Pages = lim.Seqs * lim.SeqPages
 	prog, err := o.program(gr, b, lim, quantised(b.Model, gr))
 	if err != nil {
 		return nil, err

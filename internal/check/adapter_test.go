@@ -110,21 +110,23 @@ func TestAdaptersInParts(t *testing.T) {
 		if name == "embed" { // a table that is divided
 			continue
 		}
-		t.Run(name, func(t *testing.T) {
-			var devs []backend.Device
-			for range 4 {
-				dev := devices["ref"]()
-				defer dev.Close()
-				devs = append(devs, dev)
-			}
-			dir := filepath.Join(adapterDir, name)
-			res, err := Adapter(dir, "", dir, Options{Devices: devs, Layout: pass.Layout{Data: 1, Tensor: 2, Pipeline: 2, Expert: 1}, Cache: graph.F32})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !res.OK {
-				t.Errorf("%+v", *res)
-			}
-		})
+		for _, l := range []pass.Layout{{Data: 1, Tensor: 2, Pipeline: 2, Expert: 1}, {Data: 1, Tensor: 2, Pipeline: 1, Sequence: 2}, {Data: 1, Tensor: 1, Pipeline: 1, Sequence: 3, Method: pass.Ring}} {
+			t.Run(name+"/"+l.String(), func(t *testing.T) {
+				var devs []backend.Device
+				for range l.Devices() {
+					dev := devices["ref"]()
+					defer dev.Close()
+					devs = append(devs, dev)
+				}
+				dir := filepath.Join(adapterDir, name)
+				res, err := Adapter(dir, "", dir, Options{Devices: devs, Layout: l, Cache: graph.F32})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !res.OK {
+					t.Errorf("%+v", *res)
+				}
+			})
+		}
 	}
 }
