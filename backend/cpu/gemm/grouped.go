@@ -86,7 +86,7 @@ func (a *Acts) fillGrouped(k *kernels, x []float32, r, from int) {
 	}
 }
 
-// A groupedFunc is a tileFunc for grouped activations and NR rows of weights with one scale per group.
+// A groupedFunc is a tileFunc for grouped activations and weights with one scale per group.
 type groupedFunc func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, blocks, groups, tiles int, codes, codesEnd, scales, scalesEnd uintptr)
 
 // A scaledFunc is one for 16 rows of weights that stay codes of few bits, with the multiples of group scales that their scales are, and what
@@ -118,8 +118,11 @@ func (p *matmul) groupedKBlock(pack *packing, panel, k, n int, ahead memRange) {
 			p.scaledTiles(scaled, out, ld, k, n, row, tiles, ahead)
 			return
 		}
-		p.groupedTile(out, ld, k == 0, codes, scales, p.acts.groupAt(row, k), p.acts.group/32, n/p.acts.group, tiles,
-			ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
+		for r := 0; r < NR; r += p.rows {
+			ahead := ahead.part(r/p.rows, NR/p.rows)
+			p.groupedTile(offsetFloats(out, r), ld, k == 0, offset(codes, 4*r), offsetFloats(scales, r), p.acts.groupAt(row, k), p.acts.group/32, n/p.acts.group, tiles,
+				ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
+		}
 	}
 	rows := p.actTo - p.actFrom
 	whole := rows / mr * mr

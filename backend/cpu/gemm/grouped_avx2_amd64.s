@@ -519,7 +519,7 @@ TEXT ·quantizeGroupedY(SB), NOSPLIT, $0-40
 	VMOVDQU groupPositive<>+0(SB), Y15
 	VMOVDQU groupOnes8<>+0(SB), Y13
 	VMOVDQU groupOnes16<>+0(SB), Y12
-	VMOVDQU groupOrder<>+0(SB), Y11
+	VMOVDQU groupOrderY<>+0(SB), Y11
 
 loop:
 	MOVQ  SI, R9
@@ -632,15 +632,15 @@ DATA groupOnes16<>+24(SB)/4, $0x00010001
 DATA groupOnes16<>+28(SB)/4, $0x00010001
 GLOBL groupOnes16<>(SB), RODATA|NOPTR, $32
 
-DATA groupOrder<>+0(SB)/4, $0x00000000
-DATA groupOrder<>+4(SB)/4, $0x00000004
-DATA groupOrder<>+8(SB)/4, $0x00000001
-DATA groupOrder<>+12(SB)/4, $0x00000005
-DATA groupOrder<>+16(SB)/4, $0x00000002
-DATA groupOrder<>+20(SB)/4, $0x00000006
-DATA groupOrder<>+24(SB)/4, $0x00000003
-DATA groupOrder<>+28(SB)/4, $0x00000007
-GLOBL groupOrder<>(SB), RODATA|NOPTR, $32
+DATA groupOrderY<>+0(SB)/4, $0x00000000
+DATA groupOrderY<>+4(SB)/4, $0x00000004
+DATA groupOrderY<>+8(SB)/4, $0x00000001
+DATA groupOrderY<>+12(SB)/4, $0x00000005
+DATA groupOrderY<>+16(SB)/4, $0x00000002
+DATA groupOrderY<>+20(SB)/4, $0x00000006
+DATA groupOrderY<>+24(SB)/4, $0x00000003
+DATA groupOrderY<>+28(SB)/4, $0x00000007
+GLOBL groupOrderY<>(SB), RODATA|NOPTR, $32
 
 DATA group127th<>+0(SB)/4, $0x3c010204
 DATA group127th<>+4(SB)/4, $0x3c010204

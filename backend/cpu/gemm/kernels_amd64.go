@@ -6,8 +6,8 @@ func (t Tier) kernels() *kernels { return tierKernels[t] }
 var tierKernels = [tierCount]*kernels{
 	Generic: genericKernels,
 	AVX2:    withWordTiles(withScaledTiles(withTiles(withWideRow(avx2Kernels(dotsY, [layoutCount]func(panel, w *byte, blocks int){}, peakLoop{peakMaddY, 12 * 64})), 2, tilesY, unpackTilesY))),
-	AVXVNNI: withTiles(avx2Kernels(dotsV, unpacksV, peakLoop{peakDotY, 12 * 64}), 5,
-		byteTiles(tilesU8V, tilesU8MinV, tilesS8V, tilesS8MinV), unpacksV),
+	AVXVNNI: withGroupedTiles(withTiles(avx2Kernels(dotsV, unpacksV, peakLoop{peakDotY, 12 * 64}), 5,
+		byteTiles(tilesU8V, tilesU8MinV, tilesS8V, tilesS8MinV), unpacksV)),
 	AVX512:     avx512Kernels(false),
 	AVX512BF16: avx512Kernels(true),
 }

@@ -53,3 +53,12 @@ func withWordTiles(k *kernels) *kernels {
 	k.wordTile = [layoutCount]wordsFunc{layoutU8: tilesWordsU8Y, layoutS8: tilesWordsS8Y, layoutN4: tilesWordsU8Y, layoutM4: tilesWordsU8Y}
 	return k
 }
+
+// withGroupedTiles adds those of grouped matmuls with AVX-VNNI.
+func withGroupedTiles(k *kernels) *kernels {
+	k.requantScales, k.groupedTile, k.quantizeGrouped = requantScalesV, tilesGroupedV, quantizeGroupedV
+	k.requant = [layoutCount]func(panel, w *byte, ratios, offsets *float32, blocks int){
+		layoutU4: requantU4V, layoutU5: requantU5V, layoutU6: requantU6V, layoutU3: requantU3V, layoutU2: requantU2V, layoutN4: requantN4V, layoutM4: requantM4V,
+	}
+	return k
+}

@@ -28,8 +28,14 @@ func grouped(w emit.Width) func(*emit.Asm) {
 				requant(w, f, consts)
 			}
 		}
-		quantizeGrouped(w)
-		groupedTiles(w, consts)
+		if w.AVX512() {
+			quantizeGrouped(w)
+			groupedTiles(w, consts)
+			return
+		}
+		quantizeSums(w)
+		t := groupedTile{block256{codes: &codes{Width: w, magic: consts.magic}, rows: tileRows, vectors: 2}}
+		t.kernel()
 	}
 }
 
@@ -72,8 +78,13 @@ func requantScales(w emit.Width) {
 		w.VMOVUPS(scale, emit.At(groupScales, v))
 		w.Move(w.Repeat("groupSteps", 256), t)
 		w.VDIVPS(scale, t, offset)
-		w.VCMPPS(Imm(4), zero, scale, K1) // a group of zeros must not divide by zero
-		w.VMOVAPS_Z(offset, K1, offset)
+		if w.AVX512() { // a group of zeros must not divide by zero
+			w.VCMPPS(Imm(4), zero, scale, K1)
+			w.VMOVAPS_Z(offset, K1, offset)
+		} else {
+			w.VCMPPS(Imm(4), zero, scale, t)
+			w.And(t, offset, offset)
+		}
 		w.VMULPS(w.Repeat("group128", 128), offset, ratio)
 
 		w.LEAQ(emit.At(scales, v), R9)
@@ -115,7 +126,7 @@ func requant(w emit.Width, f layout, consts constants) {
 	panel, weights, blocks := w.Arg("panel", RDI), w.Arg("w", RAX), w.Arg("blocks", RCX)
 	from := [2]GPPhysical{w.Arg("ratios", RBX), w.Arg("offsets", RDX)}
 	flip, upper, ratio, offset := w.Reg(12), w.Reg(13), w.Reg(14), w.Reg(15)
-	c := consts.codes(w, f, 9, 32)
+	c := consts.codes(w, f, 9, 12)
 	if f.name == "M4" { // its values are 12 at most, and are made ten times as large
 		table := w.Constant("tableGrouped" + w.Suffix())
 		for i := range w.Bytes {
@@ -147,7 +158,12 @@ func requant(w emit.Width, f layout, consts constants) {
 				w.VPADDW(r, offset, r)
 			}
 			w.VPSRLW(Imm(8), even, even)
-			w.VPTERNLOGD(U8(0xea), even, upper, odd) // odd & upper | even
+			if w.AVX512() {
+				w.VPTERNLOGD(U8(0xea), even, upper, odd) // odd & upper | even
+			} else {
+				w.And(odd, upper, odd)
+				w.Or(even, odd, odd)
+			}
 			w.Move(odd, emit.At(panel, 128*j+v))
 		}
 	}
@@ -290,4 +306,70 @@ func groupedTiles(w emit.Width, consts constants) {
 	w.JNZ(LabelRef("tile"))
 	w.VZEROUPPER()
 	w.RET()
+}
+
+// groupedTile is that kernel with 16 registers of 256 bits, and the float sums in memory; it is called for either half of 32 rows of weights.
+type groupedTile struct{ block256 }
+
+// kernel writes it. R13 is the header of the current group, R14 the float sums.
+func (t *groupedTile) kernel() {
+	name := "tilesGrouped" + t.Suffix()
+	t.Func(name, "func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, blocks, groups, tiles int, codes, codesEnd, scales, scalesEnd uintptr)",
+		fmt.Sprintf("%s adds the products of tiles of %d rows of grouped activations with 16 rows of weights to out, or sets out to them.", name, tileRows))
+	t.Attributes(0) // its frame is too large for NOSPLIT
+	frame := t.AllocLocal(2*floatBytes + 64)
+	out, ld, act := t.Arg("out", RDI), t.Arg("ld", RSI), t.Arg("act", RDX)
+	blocks, ahead := t.Arg("blocks", R10), [2]GPPhysical{t.Arg("codes", R11), t.Arg("scales", R12)}
+	for r := range t.rows {
+		t.act[r] = emit.At(R13, 4*r-q8Scale)
+	}
+	t.Label("tile")
+	weights, scale, groups := t.Arg("w", RAX), t.Arg("scale", RBX), t.Arg("groups", R8)
+	for i, end := range []string{"codesEnd", "scalesEnd"} {
+		t.CMPQ(ahead[i], t.Slot(end))
+		t.CMOVQCC(weights, ahead[i]) // the panel, which is in the cache: there is nothing left to prefetch
+	}
+	(&tile256{t.block256}).start(frame, out, ld)
+	t.Label("group")
+	t.MOVQ(act, R13)
+	t.MOVQ(blocks, R9)
+	for r := range t.rows {
+		for v := range t.vectors {
+			t.VPBROADCASTD(emit.At(R13, groupBias+4*r), t.int(r, v))
+		}
+	}
+	t.Advance(act, groupHeader)
+	t.Label("block")
+	for i, lines := range aheadLines {
+		for l := range lines {
+			t.PREFETCHT1(emit.At(ahead[i], 64*l))
+		}
+		t.Advance(ahead[i], 64*lines)
+	}
+	for j := range 8 {
+		for v := range t.vectors {
+			t.Move(emit.At(weights, 128*j+32*v), t.Reg(12+v))
+		}
+		for r := range t.rows {
+			t.VPBROADCASTD(emit.At(act, 32*r+4*j), Y14)
+			for v := range t.vectors {
+				t.Dot(Y14, t.Reg(12+v), t.int(r, v))
+			}
+		}
+	}
+	t.Advance(weights, 128*8)
+	t.Advance(act, groupBlock)
+	t.DECQ(R9)
+	t.JNZ(LabelRef("block"))
+	for v := range t.vectors {
+		t.scaled(scale, 0, v, func(r int) VecPhysical { return t.int(r, v) })
+	}
+	t.Advance(scale, 128)
+	t.DECQ(groups)
+	t.JNZ(LabelRef("group"))
+	t.store(out, ld)
+	t.SUBQ(Imm(1), t.Slot("tiles"))
+	t.JNZ(LabelRef("tile"))
+	t.VZEROUPPER()
+	t.RET()
 }

@@ -142,7 +142,7 @@ func (w sums) laneSums(blocks, at GPPhysical) {
 	w.IMUL3Q(U32(sumsRows), at, at)
 }
 
-// quantizeSums writes the quantization of a row of activations with per-group scales, and the sums that the tiles need.
+// quantizeSums writes the quantization of a row of activations with per-group scales, and the sums that the tiles need: with VNNI where their sums start.
 func quantizeSums(width emit.Width) {
 	w := sums{width}
 	name := "quantizeGrouped" + w.Suffix()
@@ -150,14 +150,19 @@ func quantizeSums(width emit.Width) {
 		name+" rounds groups of so many blocks of 32 activations of a row: head is where the row's scale lies, codes where its first block.")
 	head, to, src := w.Arg("head", RDI), w.Arg("codes", RDX), w.Arg("src", RSI)
 	blocks, groups, groupBytes := w.Arg("blocks", RCX), w.Arg("groups", R8), R14
-	w.laneSums(blocks, R10)
-	w.IMUL3Q(U32(groupBlock+2*sumsRows), blocks, R9)
-	w.LEAQ(emit.Indexed(R9, R10, 1, 0), groupBytes)
+	if w.VNNI {
+		w.IMUL3Q(U32(groupBlock), blocks, groupBytes)
+		w.Advance(groupBytes, groupHeader)
+	} else {
+		w.laneSums(blocks, R10)
+		w.IMUL3Q(U32(groupBlock+2*sumsRows), blocks, R9)
+		w.LEAQ(emit.Indexed(R9, R10, 1, 0), groupBytes)
+	}
 	positive, largest, by, ones8, ones16, order := w.Reg(15), w.Reg(0), w.Reg(14), w.Reg(13), w.Reg(12), w.Reg(11)
 	w.Move(w.RepeatBits("groupPositive", 0x7fffffff), positive)
 	w.Move(w.RepeatBits("groupOnes8", 0x01010101), ones8)
 	w.Move(w.RepeatBits("groupOnes16", 0x00010001), ones16)
-	packed := w.Constant("groupOrder")
+	packed := w.Constant("groupOrder" + w.Suffix())
 	for i, v := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {
 		w.AddDatum(4*i, U32(v))
 	}
@@ -185,13 +190,11 @@ func quantizeSums(width emit.Width) {
 	w.VBROADCASTSS(X4, by)
 	w.MOVQ(to, R12)
 	w.MOVQ(blocks, R11)
-	w.laneSums(blocks, R10)
-	w.ADDQ(head, R10)
-	w.LEAQ(emit.At(head, sumsRows), R13)
-	w.IMUL3Q(U32(sumsRows), blocks, R15)
-	w.ADDQ(R13, R15)
-	w.LEAQ(emit.At(R15, 2), RAX)
-	w.MOVL(U32(0), emit.At(R15, 0)) // the pair of a single block
+	if w.VNNI {
+		w.Zero(w.Reg(10))
+	} else {
+		w.startSums(head, blocks)
+	}
 	w.Label("round")
 	for v := range 4 {
 		w.VMULPS(emit.At(src, w.Bytes*v), by, w.Reg(v))
@@ -203,6 +206,49 @@ func quantizeSums(width emit.Width) {
 	w.VPERMD(Y0, order, Y0)
 	w.Move(Y0, emit.At(R12, 0))
 	w.VPMADDUBSW(Y0, ones8, Y0)
+	if w.VNNI {
+		w.VPMADDWD(ones16, Y0, Y0)
+		w.VPADDD(Y0, w.Reg(10), w.Reg(10))
+	} else {
+		w.addSums(ones16)
+	}
+	w.Advance(src, 128)
+	w.Advance(R12, groupBlock)
+	w.DECQ(R11)
+	w.JNZ(LabelRef("round"))
+	if w.VNNI {
+		w.storeBias(head)
+	}
+	w.ADDQ(groupBytes, head)
+	w.ADDQ(groupBytes, to)
+	w.DECQ(groups)
+	w.JNZ(LabelRef("loop"))
+	w.VZEROUPPER()
+	w.RET()
+}
+
+// storeBias stores what the integer sums of a group start from, see dot.bias; register 10 has the sums of its bytes.
+func (w sums) storeBias(head GPPhysical) {
+	w.ReduceLanes(func(o ...Op) { w.VPADDD(o[0], o[1], o[2]) }, 10, 1)
+	w.VPSLLD(Imm(7), X10, X10)
+	w.VMOVDQU(w.RepeatBits("groupMagic", 0x4b400000), Y1)
+	w.VPSUBD(X10, X1, X1)
+	w.VMOVD(X1, emit.At(head, groupBias))
+}
+
+// startSums points at where sums of halves (R13), of blocks (R15, RAX) and of lanes (R10) go.
+func (w sums) startSums(head, blocks GPPhysical) {
+	w.laneSums(blocks, R10)
+	w.ADDQ(head, R10)
+	w.LEAQ(emit.At(head, sumsRows), R13)
+	w.IMUL3Q(U32(sumsRows), blocks, R15)
+	w.ADDQ(R13, R15)
+	w.LEAQ(emit.At(R15, 2), RAX)
+	w.MOVL(U32(0), emit.At(R15, 0)) // the pair of a single block
+}
+
+// addSums stores the sums of a block, of whose bytes register 0 has those of pairs.
+func (w sums) addSums(ones16 VecPhysical) {
 	for _, order := range []uint64{0b01001110, 0b10110001} {
 		w.VPSHUFD(Imm(order), Y0, Y1)
 		w.VPADDW(Y1, Y0, Y0)
@@ -224,16 +270,6 @@ func quantizeSums(width emit.Width) {
 	w.Advance(R13, sumsRows)
 	w.Advance(R15, sumsRows)
 	w.XCHGQ(R15, RAX) // the other half of a pair
-	w.Advance(src, 128)
-	w.Advance(R12, groupBlock)
-	w.DECQ(R11)
-	w.JNZ(LabelRef("round"))
-	w.ADDQ(groupBytes, head)
-	w.ADDQ(groupBytes, to)
-	w.DECQ(groups)
-	w.JNZ(LabelRef("loop"))
-	w.VZEROUPPER()
-	w.RET()
 }
 
 // scaledTile is tile256 for grouped activations and weights with whole scales.

@@ -26,6 +26,7 @@ var files = []emit.File{
 	{Name: "tiles_avx512", Build: tiles(avx512)},
 	{Name: "grouped_avx512", Build: grouped(avx512)},
 	{Name: "grouped_avx2", Build: scaledGroups(avx2)},
+	{Name: "grouped_avxvnni", Build: grouped(avxVNNI)},
 	{Name: "batch_avx512", Build: batches(avx512)},
 	{Name: "tiles_avxvnni", Build: tiles256(avxVNNI)},
 	{Name: "tiles_avx2", Build: tiles256(avx2)},
