@@ -42,7 +42,12 @@ func (rt *Router) acquire(ctx context.Context, e *errand) error {
 			Message: fmt.Sprintf("the replicas have %d requests each, the most that the router gives them, and %d wait; try again soon", rt.options.MaxInFlight, len(rt.queue))}
 	}
 	w := &waiter{errand: e, given: make(chan error, 1)}
-	at, _ := slices.BinarySearchFunc(rt.queue, e.ask.Priority+1, func(o *waiter, p int) int { return o.errand.ask.Priority - p })
+	at, _ := slices.BinarySearchFunc(rt.queue, e.ask.Priority, func(o *waiter, p int) int {
+		if o.errand.ask.Priority <= p { // behind those that are as urgent
+			return -1
+		}
+		return 1
+	})
 	rt.queue = slices.Insert(rt.queue, at, w)
 	rt.mu.Unlock()
 	select {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -182,7 +183,7 @@ func TestPriority(t *testing.T) {
 		order <- string(text)
 		<-next
 	})
-	rt, s := router(t, Options{MaxInFlight: 1, Queue: 3}, b)
+	rt, s := router(t, Options{MaxInFlight: 1, Queue: 4}, b)
 	send := func(priority, waiting int) {
 		go post(t, s.URL+chat, fmt.Sprintf(`{"priority":%d}`, priority))
 		wait(t, "the request is there", func() bool {
@@ -191,13 +192,13 @@ func TestPriority(t *testing.T) {
 			return len(rt.queue) == waiting && rt.replicas[0].active == 1
 		})
 	}
-	for i, priority := range []int{5, 5, -1, 0} {
+	for i, priority := range []int{5, 5, -1, math.MaxInt, math.MinInt} {
 		send(priority, i)
 	}
 	if answer, text, err := post(t, s.URL+chat, `{}`); err != nil || answer.StatusCode != http.StatusTooManyRequests || !strings.Contains(text, "queue_full") {
 		t.Errorf("%v %s %v", answer, text, err)
 	}
-	for _, want := range []int{5, -1, 0, 5} {
+	for _, want := range []int{5, math.MinInt, -1, 5, math.MaxInt} {
 		if got := <-order; got != fmt.Sprintf(`{"priority":%d}`, want) {
 			t.Errorf("%s was sent to the replica, and %d is the next", got, want)
 		}
