@@ -10,7 +10,7 @@ import (
 )
 
 // keeps are answers to the same prompts from a model that keeps pages beyond its cache: what was answered, and where the prompts were found.
-func keeps(t *testing.T, m *ridge.Model, prompts [][]int32, tenant string) (all [][]int32, logprobs [][]float32, kept [3]int) {
+func keeps(t *testing.T, m *ridge.Model, prompts [][]int32, tenant string) (all [][]int32, logprobs [][]float32, kept [4]int) {
 	t.Helper()
 	for _, prompt := range prompts {
 		p := ridge.Greedy()
@@ -58,11 +58,12 @@ func TestKVOffload(t *testing.T) {
 		model  string
 		memory int64 // of the cache: little more than a request takes
 		layout ridge.Layout
+		cache  string
 	}{
-		{"llama-default", 30 << 10, ridge.Layout{}}, {"llama-default", 30 << 10, ridge.Layout{Tensor: 2}}, {"gemma3-pattern", 192 << 10, ridge.Layout{}}, {"qwen3.5-wide", 48 << 10, ridge.Layout{}}, {"mistral-window", 24 << 10, ridge.Layout{}}, {"gptoss-yarn", 48 << 10, ridge.Layout{}}, {"mamba-bias", 192 << 10, ridge.Layout{}}, {"kimi-linear", 32 << 10, ridge.Layout{}}} {
+		{"llama-default", 30 << 10, ridge.Layout{}, ""}, {"llama-default", 30 << 10, ridge.Layout{Tensor: 2}, ""}, {"llama-default", 30 << 10, ridge.Layout{}, "int8"}, {"llama-default", 30 << 10, ridge.Layout{}, "int4"}, {"llama-default", 30 << 10, ridge.Layout{Sequence: 2}, ""}, {"gemma3-pattern", 192 << 10, ridge.Layout{}, ""}, {"qwen3.5-wide", 48 << 10, ridge.Layout{}, ""}, {"mistral-window", 24 << 10, ridge.Layout{}, ""}, {"gptoss-yarn", 48 << 10, ridge.Layout{}, ""}, {"mamba-bias", 192 << 10, ridge.Layout{}, ""}, {"kimi-linear", 32 << 10, ridge.Layout{}, ""}} {
 		path := withTokenizer(t, filepath.Join("internal/check/testdata", c.model))
 		prompts := manyPrompts(6, 100)
-		base := ridge.Options{KV: ridge.Budget{Bytes: c.memory}, Context: 144, StepTokens: 64, Parallel: 2, Deterministic: true, Layout: c.layout, Threads: 1}
+		base := ridge.Options{KV: ridge.Budget{Bytes: c.memory}, Context: 144, StepTokens: 64, Parallel: 2, Deterministic: true, Layout: c.layout, Cache: c.cache, Threads: 1}
 		load := func(k ridge.KVOffload) *ridge.Model {
 			o := base
 			o.KVOffload, o.KVOffload.Always = k, true
@@ -85,7 +86,7 @@ func TestKVOffload(t *testing.T) {
 					}
 				}
 				if place >= 0 && kept[place] == 0 && (round == 1 || place != ridge.KeptInMemory) {
-					t.Errorf("%s, %s, round %d: nothing was found at place %d: %v", c.model, what, round, place, kept)
+					t.Errorf("%s %+v %s, %s, round %d: nothing was found at place %d: %v", c.model, c.layout, c.cache, what, round, place, kept)
 				}
 				if place != ridge.KeptInMemory {
 					break
@@ -102,7 +103,7 @@ func TestKVOffload(t *testing.T) {
 		check(load(ridge.KVOffload{Disk: disk}), "disk after a restart", ridge.KeptOnDisk)
 		check(load(ridge.KVOffload{Shared: shared}), "another server's folder", ridge.KeptShared)
 		other := load(ridge.KVOffload{Disk: disk})
-		if _, _, kept := keeps(t, other, prompts, "b"); kept != [3]int{} && kept[ridge.KeptOnDisk] > 0 {
+		if _, _, kept := keeps(t, other, prompts, "b"); kept != [4]int{} && kept[ridge.KeptOnDisk] > 0 {
 			t.Errorf("%s: tenant b found %v tokens of tenant a", c.model, kept)
 		}
 		other.Close()
