@@ -18,8 +18,10 @@ import (
 const (
 	greetingTime = 5 * time.Second
 	writeTime    = 10 * time.Second
-	maxFrame     = 64 << 20 // bytes that are taken
+	maxMessage   = 64 << 20 // bytes that are taken
+	maxAsked     = 64 << 10 // likewise, from those who subscribe or ask for more: anybody may connect to a publisher
 	maxFrames    = 64       // of a message
+	maxTopics    = 1024     // of a subscriber
 )
 
 // Flags of a frame.
@@ -34,6 +36,7 @@ type conn struct {
 	net.Conn
 	r    *bufio.Reader
 	peer string // its socket type
+	most int    // bytes of a message
 
 	mu sync.Mutex // of w: pings are answered beside messages
 	w  *bufio.Writer
@@ -56,7 +59,11 @@ func handshake(raw net.Conn, socket string) (c *conn, err error) {
 		}
 	}()
 	_ = raw.SetDeadline(time.Now().Add(greetingTime))
-	c = &conn{Conn: raw, r: bufio.NewReaderSize(raw, 32<<10), w: bufio.NewWriterSize(raw, 32<<10)}
+	most := maxMessage
+	if socket == "PUB" || socket == "ROUTER" {
+		most = maxAsked
+	}
+	c = &conn{Conn: raw, most: most, r: bufio.NewReaderSize(raw, 32<<10), w: bufio.NewWriterSize(raw, 32<<10)}
 	if _, err := raw.Write(greeting()); err != nil {
 		return nil, err
 	}
@@ -160,8 +167,8 @@ func (c *conn) read() (flags byte, body []byte, err error) {
 		}
 		size = binary.BigEndian.Uint64(head[1:])
 	}
-	if flags&^(more|long|command) != 0 || size > maxFrame {
-		return 0, nil, fmt.Errorf("a frame with flags %#x of %d bytes; %d are the most", flags, size, maxFrame)
+	if flags&^(more|long|command) != 0 || size > uint64(c.most) {
+		return 0, nil, fmt.Errorf("a frame with flags %#x of %d bytes; %d are the most", flags, size, c.most)
 	}
 	var b bytes.Buffer
 	if _, err := io.CopyN(&b, c.r, int64(size)); err != nil {
@@ -172,7 +179,7 @@ func (c *conn) read() (flags byte, body []byte, err error) {
 
 // receive reads a message. Commands between messages are answered or passed over.
 func (c *conn) receive() (frames [][]byte, err error) {
-	for {
+	for size := 0; ; {
 		flags, body, err := c.read()
 		if err != nil {
 			return nil, err
@@ -184,6 +191,9 @@ func (c *conn) receive() (frames [][]byte, err error) {
 				}
 			}
 			continue
+		}
+		if size += len(body); size > c.most {
+			return nil, fmt.Errorf("a message of more than %d bytes", c.most)
 		}
 		if frames = append(frames, body); flags&more == 0 {
 			return frames, nil

@@ -141,6 +141,9 @@ func (s *subscriber) change(frames [][]byte) {
 	defer s.mu.Unlock()
 	switch frames[0][0] {
 	case 1:
+		if len(s.topics) >= maxTopics {
+			return
+		}
 		s.topics = append(s.topics, topic)
 	case 0:
 		for i, t := range s.topics {
