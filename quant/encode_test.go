@@ -145,6 +145,7 @@ func TestErrorAgainstGGML(t *testing.T) {
 	ggml := map[Format]float64{
 		Q8_0: 0.00537, Q4_0: 0.08628, Q4_1: 0.07826, Q5_0: 0.04290, Q5_1: 0.03799, Q2_K: 0.29420, Q3_K: 0.15116, Q4_K: 0.07145, Q5_K: 0.03613, Q6_K: 0.01773, IQ4_NL: 0.07881, MXFP4: 0.11423, IQ4_XS: 0.07709,
 		IQ2_XXS: 0.34491, IQ2_XS: 0.30155, IQ2_S: 0.26567, IQ3_XXS: 0.21468, IQ3_S: 0.16683, // the first two with importances of 1, without which they are refused
+		IQ1_S: 0.48503, IQ1_M: 0.45141, // likewise
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	x := make([]float32, 256*200)

@@ -14,9 +14,9 @@ const (
 	IQ1_M Format = 33
 )
 
-var _ = registerGrouped(IQ1_S, Descriptor{Name: "IQ1_S", BlockBytes: 50, CodeGroup: 32, GGUF: &GGUFType{Tensor: 19, File: 24}, Fallback: IQ4_NL}, codesIQ1_S, nil)
+var _ = registerGrouped(IQ1_S, gridIQ1_S.described(Descriptor{Name: "IQ1_S", BlockBytes: 50, CodeGroup: 32, GGUF: &GGUFType{Tensor: 19, File: 24}, Fallback: IQ4_NL}), codesIQ1_S, nil)
 
-var _ = registerGrouped(IQ1_M, Descriptor{Name: "IQ1_M", BlockBytes: 56, GGUF: &GGUFType{Tensor: 29, File: 31}, Fallback: IQ4_NL}, codesIQ1_M, nil)
+var _ = registerGrouped(IQ1_M, gridIQ1_M.described(Descriptor{Name: "IQ1_M", BlockBytes: 56, GGUF: &GGUFType{Tensor: 29, File: 31}, Fallback: IQ4_NL}), codesIQ1_M, nil)
 
 // putMoved writes a point, moved down or up.
 func putMoved(dst []int8, point *[8]int8, down bool) {

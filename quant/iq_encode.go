@@ -131,33 +131,46 @@ func (f *pointFit) envelope(run int) {
 		}
 		f.cross[k], f.square[k] = c, s
 	}
+	f.best[run] = lowerEnvelope(f.best[run][:0], f.cross, f.square, 0)
+}
+
+// lowerEnvelope appends, of points with these sums, those that cost least for some step, by falling step. first is the number of the first point.
+func lowerEnvelope(best []pointCost, cross, square []float64, first uint16) []pointCost {
 	// The least of step²·square − 2·step·cross passes from a point to one of larger square where the step falls to twice the slope between them.
 	at := 0
-	for k, s := range f.square {
-		if s < f.square[at] || s == f.square[at] && f.cross[k] > f.cross[at] {
+	for k, s := range square {
+		if s < square[at] || s == square[at] && cross[k] > cross[at] {
 			at = k
 		}
 	}
-	f.best[run] = f.best[run][:0]
 	for at >= 0 {
-		f.best[run] = append(f.best[run], pointCost{uint16(at), f.cross[at], f.square[at]})
+		best = append(best, pointCost{first + uint16(at), cross[at], square[at]})
 		next, slope := -1, 0.0
-		for k, s := range f.square {
-			if ds, dc := s-f.square[at], f.cross[k]-f.cross[at]; ds > 0 && dc > float64(slope*ds) {
+		for k, s := range square {
+			if ds, dc := s-square[at], cross[k]-cross[at]; ds > 0 && dc > float64(slope*ds) {
 				next, slope = k, dc/ds
 			}
 		}
 		at = next
 	}
+	return best
 }
 
 // nearest finds the points of runs [from, to) for a step: what all cost, less Σwx², and the sums that the step which serves these points best is made
 // of. index gets the points, if it is not nil.
 func (f *pointFit) nearest(from, to int, step float64, index []uint16) (cost, cross, square float64) {
+	if index != nil {
+		index = index[from:]
+	}
+	return nearestOf(f.best[from:to], step, index)
+}
+
+// nearestOf is nearest among the points of each run.
+func nearestOf(runs [][]pointCost, step float64, index []uint16) (cost, cross, square float64) {
 	twice, step2 := 2*step, step*step
-	for run := from; run < to; run++ {
+	for run, points := range runs {
 		best, least := pointCost{}, math.Inf(1)
-		for _, p := range f.best[run] {
+		for _, p := range points {
 			if l := float64(step2*p.square) - float64(twice*p.cross); l < least {
 				best, least = p, l
 			}

@@ -127,7 +127,7 @@ func mixClassic(affine quant.Format) func(m matrix) quant.Format {
 	}
 }
 
-// mixIQ2 is for the formats of two bits: embeddings, values, the first layers' down matrices and, where these get three bits, the matrix behind attention get more.
+// mixIQ2 is for the formats of one and two bits: embeddings, values, the first layers' down matrices and, where these get three bits, the matrix behind attention get more.
 func mixIQ2(more quant.Format) func(m matrix) quant.Format {
 	return func(m matrix) quant.Format {
 		switch {
@@ -137,6 +137,8 @@ func mixIQ2(more quant.Format) func(m matrix) quant.Format {
 			return quant.Q4_K
 		case m.name == "attn_output" && m.experts == 8:
 			return quant.Q5_K
+		case m.name == "attn_output" && (m.format == quant.IQ1_S || m.format == quant.IQ1_M):
+			return quant.IQ2_XXS
 		case isEmbedding(m) || isValue(m) || m.name == "ffn_down" && inPart(m, 8) || m.name == "attn_output" && more == quant.IQ3_S:
 			return more
 		}

@@ -29,6 +29,8 @@ func TestMixtureRules(t *testing.T) {
 		{"IQ2_XXS", in("attn_k", eight), quant.Q4_K}, {"IQ2_XXS", in("attn_k", many), quant.IQ2_XXS}, {"IQ2_XXS", in("attn_output"), quant.IQ2_XXS},
 		{"IQ2_XXS", in("ffn_down", first), quant.Q2_K}, {"IQ2_XXS", in("ffn_down"), quant.IQ2_XXS}, {"IQ2_XXS", in("token_embd"), quant.Q2_K},
 		{"IQ2_XXS", in("output", output), quant.Q5_K}, {"IQ2_XXS", in("attn_v", large), quant.Q4_K},
+		{"IQ1_S", in("attn_output"), quant.IQ2_XXS}, {"IQ1_M", in("attn_output", eight), quant.Q5_K}, {"IQ1_S", in("attn_v"), quant.Q2_K}, {"IQ1_M", in("ffn_down", first), quant.Q2_K},
+		{"IQ1_M", in("ffn_down"), quant.IQ1_M}, {"IQ1_S", in("token_embd"), quant.Q2_K}, {"IQ1_S", in("output", output), quant.Q5_K}, {"IQ1_S", in("attn_v", large), quant.Q4_K},
 		{"IQ2_S", in("ffn_up"), quant.IQ2_XS}, {"IQ2_S", in("attn_v"), quant.IQ3_S}, {"IQ2_S", in("attn_output"), quant.IQ3_S}, {"IQ2_S", in("attn_output", eight), quant.Q5_K},
 		{"IQ2_M", in("ffn_up"), quant.IQ2_S}, {"IQ2_M", in("token_embd"), quant.IQ3_S}, {"IQ2_M", in("ffn_down", first), quant.IQ3_S}, {"IQ2_M", in("token_embd", output), quant.Q5_K},
 		{"IQ3_XXS", in("attn_q"), quant.IQ2_S}, {"IQ3_XXS", in("attn_k"), quant.IQ2_S}, {"IQ3_XXS", in("attn_output"), quant.IQ3_S},

@@ -21,7 +21,7 @@ type Type struct {
 // rules are those of formats whose mixture is not outputQ6K.
 var rules = map[quant.Format]func(m matrix) quant.Format{
 	quant.Q4_0: mixClassic(quant.Q4_1), quant.Q5_0: mixClassic(quant.Q5_1), quant.IQ4_NL: mixIQ4NL, quant.IQ4_XS: mixIQ4NL, quant.MXFP4: outputQ8,
-	quant.IQ2_XXS: mixIQ2(quant.Q2_K), quant.IQ3_XXS: mixIQ3XXS,
+	quant.IQ1_S: mixIQ2(quant.Q2_K), quant.IQ1_M: mixIQ2(quant.Q2_K), quant.IQ2_XXS: mixIQ2(quant.Q2_K), quant.IQ3_XXS: mixIQ3XXS,
 }
 
 // mixtures are the types of formats that have several, or one of another name, instead of one by the format's name.
@@ -118,8 +118,8 @@ func (t Type) of(m matrix) quant.Format {
 	return special(t, m, f)
 }
 
-// twoBits are the formats whose mixtures have all of their rules in mixIQ2.
-var twoBits = map[quant.Format]bool{quant.IQ2_XXS: true, quant.IQ2_XS: true, quant.IQ2_S: true}
+// twoBits are the formats, of up to so many, whose mixtures have all of their rules in mixIQ2.
+var twoBits = map[quant.Format]bool{quant.IQ1_S: true, quant.IQ1_M: true, quant.IQ2_XXS: true, quant.IQ2_XS: true, quant.IQ2_S: true}
 
 // Ends are formats of the matrices at a model's two ends; Invalid: what the type gives them.
 type Ends struct {
