@@ -18,7 +18,7 @@ struct LoraSlot {
 };
 
 struct LoraParams {
-  const int* tiles;    // [n × 4]: slot, first of its rows in rows, how many, which plane is the slot's
+  const int* tiles;    // [n × 4]: slot, first of its rows in rows, how many, 0
   const int* rows;     // rows of x and y, tile by tile
   const float* scales; // of each, what the adapter's changes are multiplied by
   const void* x;       // [R, in]
@@ -30,10 +30,10 @@ struct LoraParams {
   int splits;            // of the columns of A, blocks that compute them apart: MAX_SPLITS at most
 };
 
-// PlanesParams is those of lora_planes_mma.
-struct PlanesParams {
+// HiddenParams is those of lora_hidden_mma.
+struct HiddenParams {
   LoraParams lora;
-  void* planes; // [targets / sides, steps, rows, 64] bf16: h times scales, in units of 16 ranks, of the sides by turns
+  void* hidden; // [targets, passes, room, 16] bf16: h times scales
   int* arrived; // [tiles × targets × passes] blocks that have their part of h; zero between launches
-  int steps, passes, rows, sides;
+  int passes, room;
 };
