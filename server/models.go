@@ -191,7 +191,13 @@ func (s *Models) named(w http.ResponseWriter, r *http.Request) {
 		s.show(w, again, f)
 		return
 	}
-	server, release, err := s.residents.use(r.Context(), f, keep)
+	waits, cancel, err := api.Deadline(again)
+	if err != nil {
+		s.Fail(w, r, err)
+		return
+	}
+	server, release, err := s.residents.use(waits, f, keep)
+	cancel()
 	if err != nil {
 		s.Fail(w, r, loadError(f, err))
 		return

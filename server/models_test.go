@@ -325,3 +325,31 @@ func TestModelsTogether(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestModelsTimeout: the time that a request may take counts while its model waits to be loaded.
+func TestModelsTimeout(t *testing.T) {
+	s := startMany(t, []string{"a", "b"}, 0, server.ModelsOptions{Most: 1})
+	s.say(t, "a", "", 200)
+	resp, err := http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(`{"model": "a", "prompt": "Once", "max_tokens": 200, "ignore_eos": true, "stream": true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	r, err := http.NewRequest("POST", s.URL+"/v1/completions", strings.NewReader(`{"model": "b", "prompt": "Once", "max_tokens": 2}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Request-Timeout", "20ms")
+	late, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Body.Close()
+	body, err := io.ReadAll(late.Body)
+	if err != nil || late.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(body), "x-request-timeout") {
+		t.Errorf("status %d, %v: %s", late.StatusCode, err, body)
+	}
+	if s.loads["b"] != 0 {
+		t.Error("b was loaded for a request that had gone")
+	}
+}

@@ -118,7 +118,13 @@ machine as ridge calibrate measured it).`,
   ridge simulate llama-3.1-8b --device h200 --trace conversation_trace.jsonl --replicas 4 --route cache_aware --kv-tokens 250000
   ridge simulate model.gguf --device here --concurrency 16 --trace constant:n=32,in=200,out=64`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			f.options.Stop = cmd.Context().Done()
+			defer func() {
+				if errors.Is(err, simulate.ErrStopped) {
+					err = cmd.Context().Err()
+				}
+			}()
 			m, err := f.prepare(strings.Join(args, ""))
 			if err != nil {
 				return err

@@ -76,8 +76,11 @@ func RunReplicas(o Options, r Replicas) (*Result, error) {
 			return nil, err
 		}
 	}
-	c.run(r.Policy)
+	err := c.run(r.Policy)
 	c.close() // the figures of an engine are complete when it has ended
+	if err != nil {
+		return nil, err
+	}
 	return c.result(began), nil
 }
 
@@ -147,8 +150,13 @@ func (r *replica) goOn(until time.Duration) {
 }
 
 // run routes every request when its time has come, and has the engines end all.
-func (c *cluster) run(p policy.Policy) {
+func (c *cluster) run(p policy.Policy) error {
 	for i := range c.records {
+		select {
+		case <-c.options.Stop:
+			return ErrStopped
+		default:
+		}
 		for _, r := range c.replicas {
 			r.goOn(c.options.Trace.Requests[i].At)
 		}
@@ -157,6 +165,7 @@ func (c *cluster) run(p policy.Policy) {
 	for _, r := range c.replicas {
 		r.goOn(math.MaxInt64)
 	}
+	return nil
 }
 
 // send routes a request.
@@ -228,9 +237,13 @@ func (c *cluster) send(p policy.Policy, i int) {
 	}
 }
 
-// close ends the engines.
+// close ends the engines, one after the other: of a simulation that was stopped each is held at the end of a step.
 func (c *cluster) close() {
 	for _, r := range c.replicas {
+		r.mu.Lock()
+		r.until, r.running = math.MaxInt64, true
+		r.changed.Broadcast()
+		r.mu.Unlock()
 		r.engine.Close()
 	}
 }

@@ -23,7 +23,8 @@ type Options struct {
 	RunsAhead   bool                      // the device samples tokens itself, so that steps are launched ahead
 	Cost        func(*graph.Step) float64 // how long a step takes, s
 	SLO         loadgen.SLO
-	Name        string // of model and device, for the report
+	Name        string          // of model and device, for the report
+	Stop        <-chan struct{} // closed when the simulation is to end with ErrStopped; nil: it is not
 }
 
 // Result is what a simulation came to.
@@ -37,6 +38,9 @@ type Result struct {
 	Compared []Compared     `json:"compared,omitempty"` // with a real run
 	Replicas []engine.Stats `json:"replicas,omitempty"` // of each, of several; Stats is their sum
 }
+
+// ErrStopped says that Options.Stop ended a simulation.
+var ErrStopped = errors.New("simulate: it was stopped")
 
 // Run simulates a whole trace.
 func Run(o Options) (*Result, error) {
@@ -84,7 +88,12 @@ func serve(o Options, vocab int, ask func(i int) engine.Request) (*Result, error
 	c := &workload{trace: o.Trace, ask: ask, concurrency: o.Concurrency, engine: e, clock: d.clock, records: make([]loadgen.Record, len(o.Trace.Requests)), ended: make(chan struct{})}
 	d.ran = c.arrive
 	c.start()
-	<-c.ended
+	select {
+	case <-c.ended:
+	case <-o.Stop:
+		e.Close()
+		return nil, ErrStopped
+	}
 	span := c.span()
 	e.Close()
 	r := &Result{Report: loadgen.NewReport(loadgen.Options{Trace: o.Trace, Concurrency: o.Concurrency, SLO: o.SLO, URL: "simulated"}, o.Name, c.records, span)}

@@ -12,8 +12,8 @@ import (
 // timeoutHeader says how long a request may take: seconds, or a duration such as 1500ms.
 const timeoutHeader = "X-Request-Timeout"
 
-// deadline is a context that ends when the header says.
-func deadline(r *http.Request) (context.Context, context.CancelFunc, error) {
+// Deadline is the context of a request, which ends when the header says.
+func Deadline(r *http.Request) (context.Context, context.CancelFunc, error) {
 	d, err := timeout(r)
 	if err != nil {
 		return nil, nil, err

@@ -26,7 +26,7 @@ func (s *Responder) Handle(e Endpoint) http.HandlerFunc {
 // Timed is handle for an endpoint whose work ends, with its request's context, when X-Request-Timeout says.
 func (s *Responder) Timed(e Endpoint) http.HandlerFunc {
 	return s.Handle(func(w http.ResponseWriter, r *http.Request) (any, error) {
-		ctx, cancel, err := deadline(r)
+		ctx, cancel, err := Deadline(r)
 		if err != nil {
 			return nil, err
 		}
