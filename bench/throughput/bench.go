@@ -119,8 +119,10 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 			prog = r.one
 		}
 	} else {
-		passes.Layout = o.Layout
-		lim.Divide(o.Layout.PageRanks())
+		if passes.Layout, err = o.Layout.Fit(g); err != nil {
+			return nil, fmt.Errorf("throughput: %w", err)
+		}
+		lim.Divide(passes.Layout.PageRanks())
 		prog, err = compile.CompileGroup(g, passes, devices, files, lim)
 	}
 	if err != nil {
