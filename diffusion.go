@@ -6,7 +6,6 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/diffusion"
-	"github.com/ridge-llm/ridge/internal/device"
 )
 
 // Diffusion is how an answer of a masked diffusion model is found (LLaDA, Dream): such a model does not write from left to right, it fills masked tokens in,
@@ -24,8 +23,6 @@ func (m *Model) errDiffusion(o Options) error {
 	switch {
 	case !m.FillsIn():
 		return nil
-	case device.OnGPU(o.Backend):
-		return errors.New("ridge: the model fills masked tokens in (diffusion), and attention of blocks to cached keys both ways is not verified on GPUs; take --backend cpu")
 	case o.Speculation.Method != "":
 		return errors.New("ridge: Speculation is set and the model fills masked tokens in (diffusion): its steps bring several tokens without; leave it out")
 	case len(o.EarlyExit.Layers) > 0:

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/chat"
 	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/internal/testkit"
 )
@@ -81,7 +82,6 @@ func TestDiffusion(t *testing.T) {
 			m.Close()
 		}
 		for want, o := range map[string]ridge.Options{
-			"is not verified on GPUs": {Backend: "cuda"},
 			"Speculation is set":      {Speculation: ridge.Speculation{Method: "ngram"}},
 			"EarlyExit is set":        {EarlyExit: ridge.EarlyExit{Layers: []int{1}, Threshold: 0.5}},
 			"cannot be replayed":      {Record: &bytes.Buffer{}},
@@ -103,5 +103,30 @@ func TestDiffusion(t *testing.T) {
 	p.Diffusion.Block = 4
 	if _, err := ridge.Text(m.Generate(context.Background(), "a", p)); err == nil || !strings.Contains(err.Error(), "writes from left to right") || m.FillsIn() {
 		t.Errorf("blocks of the built-in model: %v", err)
+	}
+}
+
+// TestBuiltinDiffusion: the model in the program knows what it was trained on, and finds several tokens a step where it is sure of them.
+func TestBuiltinDiffusion(t *testing.T) {
+	m, err := ridge.Load("builtin:diffusion", ridge.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	p := ridge.Greedy()
+	p.MaxTokens, p.Diffusion = 64, ridge.Diffusion{Threshold: 0.7}
+	var answer strings.Builder
+	var finish ridge.Finish
+	for piece, err := range m.Chat(t.Context(), []chat.Message{{Role: "user", Content: "What is a KV cache?"}}, p) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.WriteString(piece.Text)
+		if piece.Finish != nil {
+			finish = *piece.Finish
+		}
+	}
+	if got := answer.String(); !strings.Contains(got, "keys and values") || finish.Reason != ridge.FinishStop || finish.Steps >= 64 {
+		t.Errorf("the answer is %q, found in %d steps: %+v", got, finish.Steps, finish)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/backend/cuda"
 	"github.com/ridge-llm/ridge/backend/ref"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
@@ -99,16 +100,20 @@ func greedyParams() sample.Params {
 // TestDenoised: blocks come as the program of the published semantics found them, by every rule, with the whole computed in every step and with finished
 // blocks kept, alone and beside the others.
 func TestDenoised(t *testing.T) {
-	for device, open := range map[string]func() backend.Device{
+	opened := func(dev backend.Device, err error) backend.Device {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dev
+	}
+	devices := map[string]func() backend.Device{
 		"ref": func() backend.Device { return ref.New() },
-		"cpu": func() backend.Device {
-			dev, err := cpu.New(cpu.Options{Threads: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return dev
-		},
-	} {
+		"cpu": func() backend.Device { return opened(cpu.New(cpu.Options{Threads: 1})) },
+	}
+	if _, err := cuda.Devices(); err == nil {
+		devices["cuda"] = func() backend.Device { return opened(cuda.New(cuda.Options{})) }
+	}
+	for device, open := range devices {
 		models := []string{"dream", "llada", "llada-tied-bias"}
 		if testing.Short() && device == "ref" { // the race detector makes it slow
 			models = models[:1]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/hub"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/internal/shelf"
 )
 
@@ -69,7 +70,7 @@ func onHub(name, backend string) named {
 
 func exists(name string) bool {
 	_, err := os.Stat(name)
-	return name == "" || err == nil
+	return name == "" || err == nil || modeldir.IsBuiltin(name)
 }
 
 // what is the model in words.

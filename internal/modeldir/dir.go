@@ -27,7 +27,7 @@ type Dir struct {
 
 // Open opens a GGUF file, a .safetensors file beside its config.json, or a Hugging Face directory.
 func Open(path string) (*Dir, error) {
-	s, err := weights.Open(path)
+	s, err := openWeights(path)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func Open(path string) (*Dir, error) {
 
 // OpenAny is Open for looking at what is in the files. They may hold no model that Ridge runs: a vocabulary alone, or one of another architecture.
 func OpenAny(path string) (*Dir, error) {
-	s, err := weights.Open(path)
+	s, err := openWeights(path)
 	if err != nil {
 		return nil, err
 	}

@@ -182,18 +182,23 @@ func maskCases() []Case {
 	return all
 }
 
-// bidirectionalCases look at all keys of a sequence.
+// bidirectionalCases look at all keys of a sequence: an encoder's in one step, and blocks of a masked diffusion model behind what is in the cache.
 func bidirectionalCases() []Case {
 	var all []Case
-	for i, s := range []Steps{{{1, 17}}, {{40, 530, 3}}} {
-		all = append(all, Case{
-			Name: fmt.Sprintf("Attention/both/steps%d", i), Op: "Attention", Steps: s, Tolerance: 1e-5,
-			Graph: func(b *graph.Builder) *graph.Value {
-				kv := axis("kv", 4, 16)
-				cache := b.KVWrite(b.Cache(0, kv, kv, 0), feed(b, "k", kv), feed(b, "v", kv))
-				return b.Attention("y", feed(b, "q", kv), cache, graph.Attention{Scale: 0.2, Bidirectional: true})
-			},
-		})
+	for i, s := range []Steps{{{1, 17}}, {{40, 530, 3}}, {{40, 5, 300}, {33, 1, 64}, {65, 2, 1}}} {
+		for _, h := range []struct{ heads, kv, size int }{{4, 4, 16}, {8, 2, 64}, {4, 2, 128}, {2, 1, 256}} {
+			if h.size > 16 && len(s) == 1 {
+				continue
+			}
+			all = append(all, Case{
+				Name: fmt.Sprintf("Attention/both/%d:%dx%d/steps%d", h.heads, h.kv, h.size, i), Op: "Attention", Steps: s, Tolerance: 1e-5,
+				Graph: func(b *graph.Builder) *graph.Value {
+					kv := axis("kv", h.kv, h.size)
+					cache := b.KVWrite(b.Cache(0, kv, kv, 0), feed(b, "k", kv), feed(b, "v", kv))
+					return b.Attention("y", feed(b, "q", axis("heads", h.heads, h.size)), cache, graph.Attention{Scale: 0.2, Bidirectional: true})
+				},
+			})
+		}
 	}
 	return all
 }

@@ -82,6 +82,7 @@ func TestAgainstPlainGo(t *testing.T) {
 			{Heads: 16, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{150, 1, 40}, Length: []int{400, 1, 40}, Window: 128, Sinks: true},
 			{Heads: 4, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{200}, Length: []int{260}, Window: 70, Softcap: 4, Sinks: true},
 			{Heads: 2, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{300, 128, 7}, Length: []int{300, 128, 7}, Bidirectional: true},
+			{Heads: 8, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{32, 5, 64, 130}, Length: []int{300, 128, 64, 700}, Bidirectional: true},
 			{Heads: 2, KVHeads: 1, KSize: 256, VSize: 256, PageSize: 64, New: []int{70, 200}, Length: []int{70, 200}, Bidirectional: true, Sinks: true, Softcap: 4},
 			{Heads: 1, KVHeads: 1, KSize: 256, VSize: 256, PageSize: 16, New: []int{170}, Length: []int{233}, InOrder: true},
 		} {

@@ -33,6 +33,7 @@ func TestAgainstPlainGo(t *testing.T) {
 			{Heads: 16, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{150, 1, 40}, Length: []int{400, 1, 40}, Window: 128, Sinks: true},
 			{Heads: 4, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{200}, Length: []int{260}, Window: 70, Softcap: 4, Sinks: true},
 			{Heads: 4, KVHeads: 4, KSize: 64, VSize: 64, PageSize: 16, New: []int{300, 128, 7}, Length: []int{300, 128, 7}, Bidirectional: true},
+			{Heads: 8, KVHeads: 2, KSize: 128, VSize: 128, PageSize: 16, New: []int{32, 5, 64, 130}, Length: []int{300, 128, 64, 700}, Bidirectional: true},
 			{Heads: 32, KVHeads: 4, KSize: 16, VSize: 16, PageSize: 16, New: []int{700, 513, 130}, Length: []int{700, 600, 130}},
 			{Heads: 32, KVHeads: 4, KSize: 72, VSize: 72, PageSize: 16, New: []int{300, 90, 330}, Length: []int{300, 400, 330}, Window: 200},
 			{Heads: 32, KVHeads: 4, KSize: 72, VSize: 72, PageSize: 16, New: []int{300, 90, 330}, Length: []int{300, 400, 330}},

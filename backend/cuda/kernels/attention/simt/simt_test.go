@@ -25,6 +25,7 @@ func TestAgainstPlainGo(t *testing.T) {
 			{Heads: 4, KVHeads: 2, KSize: 512, VSize: 500, PageSize: 16, New: []int{3, 1}, Length: []int{33, 40}},
 			{Heads: 6, KVHeads: 2, KSize: 64, VSize: 64, PageSize: 16, New: []int{40, 1}, Length: []int{40, 70}, Window: 33, Softcap: 3, Sinks: true},
 			{Heads: 4, KVHeads: 4, KSize: 48, VSize: 48, PageSize: 16, New: []int{40, 1, 100}, Length: []int{40, 1, 100}, Bidirectional: true, Sinks: true},
+			{Heads: 4, KVHeads: 2, KSize: 48, VSize: 48, PageSize: 16, New: []int{32, 1, 5}, Length: []int{70, 40, 105}, Bidirectional: true},
 		} {
 			for _, s.Type = range []graph.Type{graph.BF16, graph.F16, graph.I8, graph.F8} {
 				for _, queries := range gputest.Plain {
