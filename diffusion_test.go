@@ -82,9 +82,9 @@ func TestDiffusion(t *testing.T) {
 			m.Close()
 		}
 		for want, o := range map[string]ridge.Options{
-			"Speculation is set":      {Speculation: ridge.Speculation{Method: "ngram"}},
-			"EarlyExit is set":        {EarlyExit: ridge.EarlyExit{Layers: []int{1}, Threshold: 0.5}},
-			"cannot be replayed":      {Record: &bytes.Buffer{}},
+			"Speculation is set": {Speculation: ridge.Speculation{Method: "ngram"}},
+			"EarlyExit is set":   {EarlyExit: ridge.EarlyExit{Layers: []int{1}, Threshold: 0.5}},
+			"cannot be replayed": {Record: &bytes.Buffer{}},
 		} {
 			if m, err := ridge.Load(dir, o); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q was wanted, and %v came", want, err)
