@@ -27,7 +27,7 @@
 // step reads its cache rows once, and takes bytes / bandwidth. Four query heads that share a key head need 8 VPDPBUSD for 64
 // bytes, 4 cycles, where memory takes 12 to bring them on that machine; the conversion to floats took as long as that.
 //
-// The assembly is written by tools/asm/attn, with avo and, for arm64, with tools/asm/arm; TestGenerated demands that it is
+// The assembly is written by tools/asm/attn, with avo and, for arm64, with tools/asm/arm; `make generated` demands that it is
 // what is checked in.
 package attn
 

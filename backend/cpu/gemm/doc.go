@@ -100,7 +100,7 @@
 // cycle than SDOT, and nothing where codes are unpacked in registers, so those are left to SDOT. None of this was timed: it was
 // written without such a machine, and tested under qemu.
 //
-// The assembly is written by tools/asm/gemm, with avo and, for arm64, with tools/asm/arm; TestGenerated demands that it is
+// The assembly is written by tools/asm/gemm, with avo and, for arm64, with tools/asm/arm; `make generated` demands that it is
 // what is checked in.
 package gemm
 

@@ -6,7 +6,7 @@
 // and exp magnifies the rounding of x³ (TestActs). Results of different tiers differ by as much; those of one tier do not depend on where a number
 // lies in its row, except for sums, whose order depends on the row's length alone.
 //
-// The assembly is written by tools/asm/vec, with avo and, for arm64, with tools/asm/arm; TestGenerated demands that it is
+// The assembly is written by tools/asm/vec, with avo and, for arm64, with tools/asm/arm; `make generated` demands that it is
 // what is checked in.
 package vec
 
