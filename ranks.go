@@ -25,7 +25,7 @@ type Ranks struct {
 	Listener   net.Listener // of rank 0 at Rendezvous, which is closed when all have come; nil: one is made
 	Secret     string       // that all ranks know, of 16 bytes at least; it is not sent
 	Local      int          // which of this host's ranks this process is, from 0: it takes that GPU of Backend's
-	// Transport is what devices exchange activations through. On CPUs: shm, tcp or "", shared memory where ranks have it. On GPUs, of one process too: nccl, peer, Ridge's
+	// Transport is what devices exchange activations through. On CPUs: shm, tcp, mpi or "", shared memory where ranks have it. On GPUs, of one process too: nccl, peer, Ridge's
 	// kernels on memory that GPUs reach, or "", either as it is faster.
 	Transport string
 	// Meet is how long ranks wait for each other; 0: a minute. Noticed is after what time without a word a rank is gone; 0: 2 s.
@@ -53,7 +53,7 @@ func (r Ranks) HostTransport() string {
 // check refuses ranks that cannot meet.
 func (r Ranks) check(l Layout, backend string) error {
 	if t := r.GPUTransport(); t != "" && !device.OnGPU(backend) {
-		return fmt.Errorf("ridge: Ranks.Transport (--rank-transport) %s is for GPUs; CPUs exchange numbers through shm or tcp", t)
+		return fmt.Errorf("ridge: Ranks.Transport (--rank-transport) %s is for GPUs; CPUs exchange numbers through shm, tcp or mpi", t)
 	}
 	if r.Rendezvous == "" {
 		if r.Number != 0 || r.Local != 0 || r.Secret != "" || r.Listener != nil {

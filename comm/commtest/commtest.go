@@ -34,6 +34,34 @@ func Run(t *testing.T, group func(t *testing.T, ranks int) []comm.Communicator) 
 	t.Run("Lengths", func(t *testing.T) { lengths(t, group) })
 }
 
+// Rank tests a rank whose others are processes of their own that call it too.
+func Rank(t *testing.T, c comm.Communicator) {
+	n := c.Size()
+	rnd := rand.New(rand.NewPCG(3, uint64(n)))
+	var given [][][]float32
+	for round := range 40 {
+		given = append(given, random(rnd, n, round*7%23))
+	}
+	for _, length := range []int{8192, 8193, 200_001, 17} {
+		given = append(given, random(rnd, n, length))
+	}
+	if err := rounds(t, c, given); err != nil {
+		t.Error(err)
+	}
+	to, from := make([][]float32, n), make([][]float32, n)
+	for k := range n {
+		to[k], from[k] = []float32{float32(10*c.Rank() + k)}, make([]float32, 1)
+	}
+	if err := comm.AllToAll(c, to, from); err != nil {
+		t.Error(err)
+	}
+	for k := range n {
+		if want := float32(10*k + c.Rank()); from[k][0] != want {
+			t.Errorf("rank %d sends rank %d %g in an all-to-all, and %g is right", k, c.Rank(), from[k][0], want)
+		}
+	}
+}
+
 // random is what each rank gives.
 func random(rnd *rand.Rand, ranks, n int) [][]float32 {
 	x := make([][]float32, ranks)
@@ -89,41 +117,47 @@ func check(t *testing.T, group []comm.Communicator, given [][][]float32) {
 		if c.Size() != n {
 			t.Errorf("a group of %d ranks says that it has %d", n, c.Size())
 		}
-		for round, x := range given {
-			reduced, all := slices.Clone(x[c.Rank()]), make([]float32, n*len(x[0]))
-			if err := c.AllReduce(reduced); err != nil {
-				return err
-			}
-			if !slices.Equal(reduced, sum(x)) {
-				t.Errorf("%d ranks, round %d: rank %d has other sums than those in the order of ranks", n, round, c.Rank())
-			}
-			if err := c.AllGather(all, x[c.Rank()]); err != nil {
-				return err
-			}
-			if !slices.Equal(all, slices.Concat(x...)) {
-				t.Errorf("%d ranks, round %d: not what was given is gathered", n, round)
-			}
-			if next := c.Rank() + 1; next < n {
-				if err := c.Send(next, x[c.Rank()]); err != nil {
-					return err
-				}
-			}
-			if c.Rank() > 0 {
-				got := make([]float32, len(x[0]))
-				if err := c.Recv(c.Rank()-1, got); err != nil {
-					return err
-				}
-				if !slices.Equal(got, x[c.Rank()-1]) {
-					t.Errorf("%d ranks, round %d: not what was sent is received", n, round)
-				}
-			}
-		}
-		return nil
+		return rounds(t, c, given)
 	}) {
 		if err != nil {
 			t.Errorf("%d ranks: rank %d: %v", n, i, err)
 		}
 	}
+}
+
+// rounds is one rank's part of check.
+func rounds(t *testing.T, c comm.Communicator, given [][][]float32) error {
+	n := c.Size()
+	for round, x := range given {
+		reduced, all := slices.Clone(x[c.Rank()]), make([]float32, n*len(x[0]))
+		if err := c.AllReduce(reduced); err != nil {
+			return err
+		}
+		if !slices.Equal(reduced, sum(x)) {
+			t.Errorf("%d ranks, round %d: rank %d has other sums than those in the order of ranks", n, round, c.Rank())
+		}
+		if err := c.AllGather(all, x[c.Rank()]); err != nil {
+			return err
+		}
+		if !slices.Equal(all, slices.Concat(x...)) {
+			t.Errorf("%d ranks, round %d: not what was given is gathered", n, round)
+		}
+		if next := c.Rank() + 1; next < n {
+			if err := c.Send(next, x[c.Rank()]); err != nil {
+				return err
+			}
+		}
+		if c.Rank() > 0 {
+			got := make([]float32, len(x[0]))
+			if err := c.Recv(c.Rank()-1, got); err != nil {
+				return err
+			}
+			if !slices.Equal(got, x[c.Rank()-1]) {
+				t.Errorf("%d ranks, round %d: not what was sent is received", n, round)
+			}
+		}
+	}
+	return nil
 }
 
 // allToAll: pieces of other lengths from every rank to every other one, some of them empty, in every round, and more than a transport has room for at a time.

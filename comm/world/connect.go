@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ridge-llm/ridge/comm/mpi"
 	"github.com/ridge-llm/ridge/comm/shm"
 	"github.com/ridge-llm/ridge/comm/tcp"
 )
@@ -23,6 +24,9 @@ const again = 100 * time.Millisecond
 
 // connect makes this rank's ends of its groups.
 func (m *meet) connect(ctx context.Context, w welcome) error {
+	if m.Transport == MPI {
+		return m.connectMPI()
+	}
 	for i, g := range m.Groups {
 		at := slices.Index(g, m.Rank)
 		if at < 0 {
@@ -45,6 +49,32 @@ func (m *meet) connect(ctx context.Context, w welcome) error {
 			return err
 		}
 		m.w.groups[i] = tcp.New(at, g, conns)
+	}
+	return nil
+}
+
+// connectMPI makes this rank's ends of its groups by MPI.
+func (m *meet) connectMPI() error {
+	l, err := mpi.Open()
+	if err != nil {
+		return fmt.Errorf("%w; install it on all hosts and start the ranks by its mpirun, or choose another --rank-transport", err)
+	}
+	m.w.mpi = l
+	rank, size, err := l.World()
+	if err != nil {
+		return err
+	}
+	if rank != m.Rank || size != m.Size {
+		return fmt.Errorf("comm: %s takes this process for rank %d of %d, and it is rank %d of %d; have its own mpirun start all of them, and leave out --rank", l.Name(), rank, size, m.Rank, m.Size)
+	}
+	for i, g := range m.Groups {
+		if at := slices.Index(g, m.Rank); at >= 0 {
+			r, err := l.Group(g, at)
+			if err != nil {
+				return err
+			}
+			m.w.groups[i] = r
+		}
 	}
 	return nil
 }

@@ -96,6 +96,9 @@ func meetAll(ctx context.Context, o Options) (*World, error) {
 	return m.w, nil
 }
 
+// ofHosts reports whether the transport is one between hosts, whatever host the ranks are on.
+func (o *Options) ofHosts() bool { return o.Transport == TCP || o.Transport == MPI }
+
 func (o *Options) check() error {
 	if o.Meet == 0 {
 		o.Meet = defaultMeet
@@ -111,8 +114,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("comm: rank %d of %d; ranks count from 0", o.Rank, o.Size)
 	case len(o.Secret) < 16:
 		return fmt.Errorf("comm: the ranks' secret has %d bytes; 16 at least are needed", len(o.Secret))
-	case !slices.Contains([]string{Auto, SharedMemory, TCP}, o.Transport):
-		return fmt.Errorf("comm: the transport %q; %s and %s are possible, or none: what fits", o.Transport, SharedMemory, TCP)
+	case !slices.Contains([]string{Auto, SharedMemory, TCP, MPI}, o.Transport):
+		return fmt.Errorf("comm: the transport %q; %s, %s and %s are possible, or none: what fits", o.Transport, SharedMemory, TCP, MPI)
 	}
 	o.Facts = append([]Fact{{"transport", o.Transport}, {"byte order", byteOrder()}}, o.Facts...)
 	return nil
@@ -131,7 +134,7 @@ type meet struct {
 func (m *meet) makeMemory() error {
 	m.memory = map[int]shm.Memory{}
 	for i, g := range m.Groups {
-		if len(g) < 2 || g[0] != m.Rank || m.Transport == TCP || host() == "" {
+		if len(g) < 2 || g[0] != m.Rank || m.ofHosts() || host() == "" {
 			continue
 		}
 		memory, err := shm.Create(len(g))
@@ -274,7 +277,7 @@ func (m *meet) differs(rank int, h hello) error {
 
 // shared is the memory of a group; none where its ranks are on several hosts.
 func (m *meet) shared(hellos []hello, i int, g []int) (shm.Memory, error) {
-	if len(g) < 2 || m.Transport == TCP {
+	if len(g) < 2 || m.ofHosts() {
 		return shm.Memory{}, nil
 	}
 	first := hellos[g[0]]

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/comm"
+	"github.com/ridge-llm/ridge/comm/mpi"
 )
 
 // Fact is something that must be the same on all ranks.
@@ -26,7 +27,7 @@ type Options struct {
 	Secret     []byte
 	Facts      []Fact
 	Groups     [][]int       // ranks of each group, the same on all
-	Transport  string        // Auto, SharedMemory or TCP
+	Transport  string        // Auto, SharedMemory, TCP or MPI
 	Meet       time.Duration // until all have come; 0: a minute
 	Noticed    time.Duration // until a rank that says nothing is gone; 0: DefaultNoticed
 	Ended      <-chan error  // tells that a rank has ended before all have met: nobody waits for it then; may be nil
@@ -38,6 +39,7 @@ const (
 	Auto         = "" // shared memory between processes of one host, and TCP between others
 	SharedMemory = "shm"
 	TCP          = "tcp"
+	MPI          = "mpi" // by the library whose mpirun has started the ranks
 )
 
 // DefaultNoticed is after what time a rank that says nothing is gone.
@@ -62,6 +64,7 @@ type World struct {
 	near       []bool  // of rank 0: ranks on its host
 	links      []*link // of rank 0: to each other; of others: to rank 0 at 0
 	groups     []closer
+	mpi        *mpi.Library  // nil: groups are of another transport
 	inbox      chan []byte   // of a rank that does not lead: what rank 0 sends
 	replies    []chan []byte // of rank 0: by rank
 	mu         sync.Mutex
@@ -282,6 +285,9 @@ func (w *World) Close() error {
 		if g != nil {
 			err = errors.Join(err, g.Close())
 		}
+	}
+	if w.mpi != nil && errors.Is(w.Err(), ErrOver) { // else those that are gone would be waited for
+		err = errors.Join(err, w.mpi.Close(w.noticed))
 	}
 	return err
 }
