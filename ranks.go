@@ -26,7 +26,7 @@ type Ranks struct {
 	Secret     string       // that all ranks know, of 16 bytes at least; it is not sent
 	Local      int          // which of this host's ranks this process is, from 0: it takes that GPU of Backend's
 	// Transport is what devices exchange activations through. On CPUs: shm, tcp, mpi or "", shared memory where ranks have it. On GPUs, of one process too: nccl, peer, Ridge's
-	// kernels on memory that GPUs reach, or "", either as it is faster.
+	// kernels on memory that GPUs reach, or "", these where GPUs reach each other and else NCCL.
 	Transport string
 	// Meet is how long ranks wait for each other; 0: a minute. Noticed is after what time without a word a rank is gone; 0: 2 s.
 	Meet, Noticed time.Duration

@@ -67,7 +67,7 @@ type Options struct {
 	Ordinal int // which GPU, as CUDA counts them
 	Arch    int // run the kernels for this compute capability, 80 or 90, in place of the GPU's own; 0: its own
 
-	Transport string // of collectives with other GPUs: OwnAndNCCL, OwnKernels or OnlyNCCL
+	Transport string // of collectives with other GPUs: OwnOrNCCL, OwnKernels or OnlyNCCL
 
 	Note func(text string) // called with what takes long, perhaps by another goroutine; may be nil
 }
@@ -91,7 +91,7 @@ func New(o Options) (*Device, error) {
 		return nil, err
 	}
 	switch o.Transport {
-	case OwnAndNCCL, OwnKernels, OnlyNCCL:
+	case OwnOrNCCL, OwnKernels, OnlyNCCL:
 	default:
 		return nil, fmt.Errorf("cuda: GPUs exchange numbers through nccl or their own kernels (peer), not through %q (--rank-transport)", o.Transport)
 	}

@@ -69,14 +69,12 @@ func (p *peers) bindReduce(n *graph.Node, a backend.Args, ranks int) (func(*step
 	if err != nil {
 		return nil, err
 	}
-	byLibrary := p.comm != nil
 	return func(s *step) error {
-		rows := int64(s.rows(v.Rows))
-		count := rows * int64(v.Axis.Len())
+		count := int64(s.rows(v.Rows)) * int64(v.Axis.Len())
 		switch {
 		case count == 0:
 			return nil
-		case p.own && !(byLibrary && rows*v.RowBytes() >= ncclFrom):
+		case p.own:
 			return k.Launch(p.d.stream, &p.group, x, y, count)
 		}
 		return p.library(func(c *nccl.Comm) error { return c.AllReduce(p.d.stream, x, y, count, ncclType(v.Type)) })

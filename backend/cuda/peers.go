@@ -20,13 +20,10 @@ import (
 
 // Transports of collectives between GPUs.
 const (
-	OwnAndNCCL = ""     // our kernels where GPUs reach each other's memory, and NCCL for what is large or where they do not
+	OwnOrNCCL  = ""     // our kernels where GPUs reach each other's memory, and NCCL where they do not
 	OwnKernels = "peer" // our kernels alone
 	OnlyNCCL   = "nccl"
 )
-
-// ncclFrom is from how many bytes on an all-reduce goes through NCCL where our kernels could do it too.
-const ncclFrom = 1 << 20
 
 // peers is this GPU's end of a group. It implements backend.Peers.
 type peers struct {
@@ -210,8 +207,8 @@ func (p *peers) join(cards []card, library *nccl.Library, missing error) error {
 		apart = agree(p.meet, p.d.do(func() error { return p.open(cards) }))
 	}
 	p.own = apart == nil
-	if p.own && (p.group.Share || !all) {
-		return nil // NCCL has no GPU twice in a group
+	if p.own {
+		return nil
 	}
 	if !all {
 		return fmt.Errorf("GPUs do not reach each other's memory (%w), and NCCL is not there for all ranks (%w); install NCCL 2.11 or newer, or take one GPU", apart, cmp.Or(missing, errors.New("another rank has none")))

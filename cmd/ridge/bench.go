@@ -104,7 +104,7 @@ else drafting takes none.`,
 	fl.StringVar(&f.kvType, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU), int4 (CPU)")
 	addQuantization(fl, &f.quantization)
 	addLayout(fl, &f.layout)
-	fl.StringVar(&f.device.Transport, "rank-transport", "", "what the GPUs of a layout exchange activations through: nccl, or peer, Ridge's own kernels; default: either as it is faster")
+	fl.StringVar(&f.device.Transport, "rank-transport", "", "what the GPUs of a layout exchange activations through: nccl, or peer, Ridge's own kernels; default: these where GPUs reach each other, and else NCCL")
 	addInts(fl, &f.threads, "threads", "t", []int{0}, "CPU threads; 0: as many as this process may use")
 	addInts(fl, &f.prompts, "prompt", "p", []int{512}, "lengths of prompts to read; 0: none")
 	addInts(fl, &f.decodes, "decode", "n", []int{128}, "numbers of tokens to decode; 0: none")

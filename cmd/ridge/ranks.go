@@ -48,7 +48,7 @@ func (f *rankFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.rendezvous, "rendezvous", "", "HOST:PORT of rank 0, at which the ranks of --tp × --pp × --sp processes meet, started by mpirun, LeaderWorkerSet (default: its leader, port "+leaderPort+") or by hand with --rank")
 	fl.IntVar(&f.number, "rank", -1, "number of this process among those that meet at --rendezvous, from 0; default: what mpirun, Slurm or LeaderWorkerSet say")
 	fl.StringVar(&f.secret, "rank-secret-file", "", "file with what ranks prove to each other that they know, 16 bytes or more; default: the variable "+secretVariable)
-	fl.StringVar(&f.transport, "rank-transport", "", "what devices exchange activations through: shm (shared memory of one host), tcp or mpi (by the MPI whose mpirun has started the ranks), and on GPUs, of one process too, nccl or peer (Ridge's own kernels); default: shm where it is shared, and else tcp; on GPUs either as it is faster")
+	fl.StringVar(&f.transport, "rank-transport", "", "what devices exchange activations through: shm (shared memory of one host), tcp or mpi (by the MPI whose mpirun has started the ranks), and on GPUs, of one process too, nccl or peer (Ridge's own kernels); default: shm where it is shared, and else tcp; on GPUs their kernels where they reach each other, and else NCCL")
 	fl.DurationVar(&f.noticed, "rank-timeout", 0, "time without a word after which a rank is gone, and with it all others; 0: 2s")
 	fl.DurationVar(&f.meet, "rank-wait", 0, "longest time that ranks wait for each other at the start; 0: 1m")
 }

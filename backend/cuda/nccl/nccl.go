@@ -1,5 +1,5 @@
-// Package nccl is NVIDIA's collective communication library, reached by dlopen: where it is installed, large all-reduces of GPUs go through it,
-// and all that GPUs exchange which do not reach each other's memory.
+// Package nccl is NVIDIA's collective communication library, reached by dlopen: for what GPUs exchange that do not
+// reach each other's memory.
 //
 // Source: NCCL, https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api.html.
 package nccl

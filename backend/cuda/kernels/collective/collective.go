@@ -19,9 +19,9 @@ const (
 )
 
 const (
-	once    = 512 << 10        // most bytes of an all-reduce in one shot
-	parts   = stage / 2        // and of one launch in two shots
-	message = stage / MaxRanks // and of one launch of a message
+	once    = 512 << 10             // most bytes of an all-reduce in one shot
+	parts   = stage/2 - 16*MaxRanks // and of one launch in two shots: parts of all ranks are rounded up to vectors
+	message = stage / MaxRanks      // and of one launch of a message
 	threads = 256
 )
 
