@@ -8,7 +8,7 @@ ENTRY = $(if $(filter linux/amd64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOAR
 TAG := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 VERSION = $(if $(TAG),-X main.version=$(TAG))
 
-.PHONY: build static packages ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts arm64 systems manifests
+.PHONY: build static packages ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts rankfaults arm64 systems manifests
 
 # Where limits of memory are tiny, -E has the program say so in place of the Go runtime's stack trace (cmd/ridge/entry_linux_amd64.s).
 build:
@@ -114,6 +114,10 @@ adapters:
 # The same of requests to hybrids, whose states are swapped and found in the cache, with memory for few.
 hybrids:
 	RIDGE_INTERLEAVINGS=2500 $(GO) test ./engine -run TestRecurrentMixed -v -timeout 0
+
+# Two ranks and the link between them fail at random times, FAULTS of them (50 unless given), from seed SEED (1) on.
+rankfaults:
+	CGO_ENABLED=0 $(GO) test ./cmd/ridge -run '^TestRankFaults$$' -rankfaults $(or $(FAULTS),50) -rankfaultseed $(or $(SEED),1) -v -timeout 60m
 
 # Every reference architecture in every layout of {tp 1, 2, 4} × {pp 1, 2, 4} × {ep 1, 2, 4} that divides it against upstream's results, and why others do not; some minutes.
 layouts:

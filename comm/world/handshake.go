@@ -56,8 +56,8 @@ func call(conn net.Conn, secret []byte, p purpose) error {
 		return err
 	}
 	answer := make([]byte, nonceLen+sha256.Size)
-	if _, err := io.ReadFull(conn, answer); err != nil {
-		return fmt.Errorf("%w (%w)", errSecret, err)
+	if _, err := io.ReadFull(conn, answer); err != nil { // it may be a proxy that has nobody behind it yet: whoever calls tries again
+		return fmt.Errorf("comm: the other side ends the connection before it answers: it is not there yet, or no rank of this version of Ridge (%w)", err)
 	}
 	if nonce := answer[:nonceLen]; !hmac.Equal(answer[nonceLen:], tag(secret, "called", opening, nonce)) {
 		return errSecret

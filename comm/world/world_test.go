@@ -290,3 +290,36 @@ func TestFail(t *testing.T) {
 		t.Errorf("rank 1 receives after the end: %v", err)
 	}
 }
+
+// TestNotThereYet: who answers for rank 0 before it is there, as a proxy does, and ends the connection, is called again; it is not taken for one with another secret.
+func TestNotThereYet(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := func(rank int) world.Options {
+		return world.Options{Rank: rank, Size: 2, Address: l.Addr().String(), Secret: secret, Groups: [][]int{{0, 1}}, Meet: 20 * time.Second, Noticed: 20 * time.Second}
+	}
+	var worlds [2]*world.World
+	var errs [2]error
+	var wait sync.WaitGroup
+	wait.Go(func() { worlds[1], errs[1] = world.Meet(context.Background(), options(1)) })
+	for range 2 {
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+	o := options(0)
+	o.Listener = l
+	worlds[0], errs[0] = world.Meet(context.Background(), o)
+	wait.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range worlds {
+		wait.Go(func() { w.Close() })
+	}
+	wait.Wait()
+}
