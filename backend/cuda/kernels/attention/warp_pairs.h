@@ -8,11 +8,13 @@ constexpr float MASK_VALUE = -1e30f;
 
 // Bf16 and Half are the types of caches. Queries are bf16.
 struct Bf16 {
+  static constexpr bool CONVERTS = false; // whether queries are other numbers for a cache of the type
   static DEVICE u32 query(u32 x) { return x; }
   static DEVICE u32 pair(float a, float b) { return pack(a, b); }
   static DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma(d, a[0], a[1], a[2], a[3], b0, b1); }
 };
 struct Half {
+  static constexpr bool CONVERTS = true;
   static DEVICE u32 query(u32 x) { return packF16(low(x), high(x)); }
   static DEVICE u32 pair(float a, float b) { return packF16(a, b); }
   static DEVICE void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { mmaF16(d, a[0], a[1], a[2], a[3], b0, b1); }

@@ -101,11 +101,18 @@ template <bool PAIR> DEVICE void loadKeys(const LatentParams& p, const TensorMap
       auto panel = [&](int c) __attribute__((always_inline)) {
         UNROLL for (int i = 0; i < LINES; i++)
           cpAsync16(mine + c * PANEL + i * 8 * 128, p.cache + (long)maxi(slots[i], 0) * 2 * K + chunk * 16 + c * 128, slots[i] >= 0);
-        arriveCopied(at.loaded(t, c));
+        if (!PAIR) arriveCopied(at.loaded(t, c));
       };
 #pragma unroll 1
       for (int c = 0; c < HALF; c++) panel(half * HALF + c);
       if (h == 1) panel(ROPE);
+    }
+    if (PAIR) { // the last keys
+      cpAsyncCommit();
+      cpAsyncWait<0>();
+      fenceProxyAsync();
+      for (int c = 0; c < PANELS; c++) mbarrierArrive(at.loaded(t, c));
+      return;
     }
     finder.find(slots, pair + 1);
   }

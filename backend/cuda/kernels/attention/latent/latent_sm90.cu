@@ -56,13 +56,18 @@ template <typename N, int GROUP, bool PAIR> struct Consumer {
     UNROLL for (int i = 0; i < 128; i++) out[i] = 0;
     UNROLL for (int h = 0; h < 2; h++) rowMax[h] = MASK_VALUE, sum[h] = 0;
   }
+  // await waits for a panel. What TMA has written may be read by wgmma at once, and whoever writes keys of a cluster otherwise sees to that itself.
+  DEVICE void await(u32 bar, u32 phase) const {
+    mbarrierWait(bar, phase);
+    if (!PAIR) fenceProxyAsync();
+  }
   // multiplyKeys starts the scores of half a tile; `there`: it is loaded for pair i. The scores of the half with the last panel complete those of the other.
   DEVICE void multiplyKeys(int i, int half, bool there) {
     u64 q = opaque(smemDescriptor(at.q)), k = opaque(smemDescriptor(at.tile(GROUP)));
     wgmmaFence();
     UNROLL for (int c = 0; c < HALF + (half != GROUP); c++) {
       int panel = c < HALF ? half * HALF + c : ROPE;
-      if (there) awaitCopies(at.loaded(GROUP, panel), i & 1);
+      if (there) await(at.loaded(GROUP, panel), i & 1);
       UNROLL for (int j = 0; j < 4; j++) scores(N(), sc, q + panel * PANEL / 16 + j * 2, k + panel * PANEL / 16 + j * 2, half != GROUP || c + j > 0);
     }
     wgmmaCommit();
@@ -114,7 +119,7 @@ template <typename N, int GROUP, bool PAIR> struct Consumer {
   }
   DEVICE void multiplyOther(int i) {
     UNROLL for (int c = 0; c < HALF; c++) mbarrierWait(at.loaded(OTHER, GROUP * HALF + c), i & 1);
-    fenceProxyAsync();
+    if (!PAIR) fenceProxyAsync();
     u64 v = valuesOf(OTHER), probs = opaque(smemDescriptor(at.tile(OTHER) + ROPE * PANEL));
     wgmmaFence();
     UNROLL for (int k = 0; k < KEYS / 16; k++) values(N(), out, probs + k * 2, v + k * 2048 / 16);
@@ -214,17 +219,26 @@ template <typename N, int GROUP, bool PAIR> struct Consumer {
   }
 };
 
-// loadQueries puts the queries of the block's heads into shared memory; zeros where there is no head.
-template <typename N> DEVICE void loadQueries(const LatentParams& p, u32 to, int row, int head0) {
-  int chunk = threadX() % 8, first = threadX() / 8; // a thread's 16 bytes of a line of each panel, of every 32nd head
-  for (int head = first; head < HEADS; head += 32) {
+// startQueries begins to load the queries of the block's heads into shared memory, zeros where there is no head; finishQueries waits for them.
+DEVICE void startQueries(const LatentParams& p, u32 to, int row, int head0) {
+  int chunk = threadX() % 8;
+  for (int head = threadX() / 8; head < HEADS; head += 32) {
     bool is = head0 + head < p.heads;
-    const Vec16* from = (const Vec16*)(p.q + ((long)row * p.heads + (is ? head0 + head : 0)) * K) + chunk;
-    Vec16 x[PANELS];
-    UNROLL for (int c = 0; c < PANELS; c++) x[c] = from[8 * c];
-    UNROLL for (int c = 0; c < PANELS; c++) {
-      UNROLL for (int e = 0; e < 4; e++) x[c].x[e] = is ? N::query(x[c].x[e]) : 0;
-      store16(to + c * PANEL + swizzled(head, chunk), x[c]);
+    const bf16* from = p.q + ((long)row * p.heads + (is ? head0 + head : 0)) * K + chunk * 8;
+    UNROLL for (int c = 0; c < PANELS; c++) cpAsync16(to + c * PANEL + swizzled(head, chunk), from + c * 64, is);
+  }
+  cpAsyncCommit();
+}
+template <typename N> DEVICE void finishQueries(u32 at) {
+  cpAsyncWait<0>();
+  if (N::CONVERTS) { // what the thread has loaded itself
+    int chunk = threadX() % 8;
+    for (int head = threadX() / 8; head < HEADS; head += 32) UNROLL for (int c = 0; c < PANELS; c++) {
+      u32 place = at + c * PANEL + swizzled(head, chunk);
+      Vec16 x;
+      asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(x.x[0]), "=r"(x.x[1]), "=r"(x.x[2]), "=r"(x.x[3]) : "r"(place) : "memory");
+      UNROLL for (int e = 0; e < 4; e++) x.x[e] = N::query(x.x[e]);
+      store16(place, x);
     }
   }
   fenceProxyAsync();
@@ -247,24 +261,25 @@ template <typename N, typename C, bool PAIR = false> DEVICE void attend(const La
   else barrier();
   launchDependentsAndWait();
   // Blocks of heads of a row run side by side and share its keys in the L2 cache; the last rows of a prompt, which see the most keys, go first.
-  int blocks = ceilDiv(p.heads, HEADS), r = gridX() / blocks - 1 - blockX() / blocks, head0 = blockX() % blocks * HEADS;
+  int blocks = ceilDiv(p.heads, HEADS), r = gridX() / blocks - 1 - blockX() / blocks, head0 = blockX() % blocks * HEADS, group = uniform(warp()) / 4;
+  if (group < 2) startQueries(p, at.q, r, head0); // on their way while the row is looked up
   LatentRow row(p, r, blockY(), 2 * KEYS);
-  if (row.skipped()) return;
+  if (row.skipped()) return cpAsyncWait<0>();
   constexpr int LOADER_REGISTERS = sizeof(C) == 1 ? 104 : PAIR ? 72 : 56, CONSUMER_REGISTERS = sizeof(C) == 1 ? 200 : PAIR ? 216 : 224;
-  int keys = maxi(row.end - row.first, 0), pairs = ceilDiv(keys, 2 * KEYS), group = uniform(warp()) / 4;
+  int keys = maxi(row.end - row.first, 0), pairs = ceilDiv(keys, 2 * KEYS);
   if (group == 2) {
     setmaxnregDec<LOADER_REGISTERS>();
     if constexpr (sizeof(C) == 1) widenKeys<C>(p, at, row, pairs);
     else loadKeys<PAIR>(p, map, boxLines, at, row, pairs);
   } else if (group == 0) {
     setmaxnregInc<CONSUMER_REGISTERS>();
-    loadQueries<N>(p, at.q, r, head0);
+    finishQueries<N>(at.q);
     Consumer<N, 0, PAIR> consumer(p, at);
     consumer.first(pairs, keys);
     consumer.store(r, head0, blockY());
   } else {
     setmaxnregInc<CONSUMER_REGISTERS>();
-    loadQueries<N>(p, at.q, r, head0);
+    finishQueries<N>(at.q);
     Consumer<N, 1, PAIR> consumer(p, at);
     consumer.second(pairs, keys);
     consumer.store(r, head0, blockY());
