@@ -56,19 +56,23 @@ DEVICE void putProducts(PrepareShared& shared, u8* to, int v, int row0, const fl
     int i = row0 + g + 8 * e;
     sum[e] = sums[i], a[e] = shared.lengthK[i] * shared.rate[v][i], q[e] = shared.lengthQ[i];
   }
-  Two next = *(const Two*)&sums[2 * t], nextLength = *(const Two*)&shared.lengthK[2 * t];
-  UNROLL for (int j = 0; j < CHUNK / 8; j++) {
-    Two ends = next, length = nextLength; // of the columns; those of the next are loaded ahead of stores
-    if (j + 1 < CHUNK / 8) next = *(const Two*)&sums[8 * j + 8 + 2 * t], nextLength = *(const Two*)&shared.lengthK[8 * j + 8 + 2 * t];
-    float between[4]; // computed for all columns: a branch would have each exponential wait for the one before
-    UNROLL for (int e = 0; e < 4; e++) {
-      between[e] = expf(sum[e / 2] - ends.x[e % 2]) * length.x[e % 2];
-      if (8 * j + 2 * t + e % 2 > row0 + g + e / 2 * 8) between[e] = 0;
+  UNROLL for (int n = 0; n < CHUNK / 16; n++) {
+    if (16 * n > row0) { // all above the diagonal; A is not read there
+      UNROLL for (int e = 0; e < 4; e++) *(u32*)(to + swizzled(row0 + g + e / 2 * 8, 2 * n + e % 2) + 4 * t) = 0;
+      continue;
     }
-    UNROLL for (int e = 0; e < 2; e++) {
-      int i = row0 + g + 8 * e;
-      *(u32*)(to + swizzled(i, j) + 4 * t) = pack(between[2 * e] * q[e] * qk[j][2 * e], between[2 * e + 1] * q[e] * qk[j][2 * e + 1]);
-      *(Two*)&shared.a[v][i][8 * j + 2 * t] = {between[2 * e] * a[e] * kk[j][2 * e], between[2 * e + 1] * a[e] * kk[j][2 * e + 1]};
+    Two ends[2], length[2]; // of the columns
+    UNROLL for (int i = 0; i < 2; i++) ends[i] = *(const Two*)&sums[16 * n + 8 * i + 2 * t], length[i] = *(const Two*)&shared.lengthK[16 * n + 8 * i + 2 * t];
+    float between[8]; // computed for all columns: a branch would have each exponential wait for the one before
+    UNROLL for (int e = 0; e < 8; e++) {
+      between[e] = expf(sum[e / 2 % 2] - ends[e / 4].x[e % 2]) * length[e / 4].x[e % 2];
+      if (16 * n + e / 4 * 8 + 2 * t + e % 2 > row0 + g + e / 2 % 2 * 8) between[e] = 0;
+    }
+    UNROLL for (int e = 0; e < 4; e++) {
+      int i = row0 + g + e % 2 * 8, j = 2 * n + e / 2, at = e % 2 * 2;
+      float first = between[2 * e], second = between[2 * e + 1];
+      *(u32*)(to + swizzled(i, j) + 4 * t) = pack(first * q[e % 2] * qk[j][at], second * q[e % 2] * qk[j][at + 1]);
+      *(Two*)&shared.a[v][i][8 * j + 2 * t] = {first * a[e % 2] * kk[j][at], second * a[e % 2] * kk[j][at + 1]};
     }
   }
 }
@@ -102,8 +106,7 @@ DEVICE void prepareChunk(const DeltaChunksParams& c, PrepareShared& shared, int 
   makeLengths(shared, thread, p.scale);
   int row0 = warp * 16;
   float kk[CHUNK / 8][4] = {}, qk[CHUNK / 8][4] = {};
-  rowProducts(kk, kAt, row0, kAt);
-  rowProducts(qk, qAt, row0, kAt);
+  rowProductsBelow(kk, qk, kAt, qAt, row0, kAt);
 
   for (int pair = 0; pair < share; pair += 2) {
     together(); // lengths are there, and keys and the inverses before have been read

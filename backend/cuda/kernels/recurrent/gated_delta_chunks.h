@@ -20,9 +20,9 @@ DEVICE void mmaTF32(float (&d)[4], const float (&a)[4], float b0, float b1) {
 }
 
 // invert makes M = (I + A)⁻¹ diag(β) by 64 threads, of A in shared memory, of which what is not below the diagonal is not read and which the inverse
-// replaces. The blocks of 16 on the diagonal are inverted by a thread for each column; then, from one row of blocks to the next,
-//   X[i][j] = -X[i][i] Σ A[i][k] X[k][j]   (j ≤ k < i)
-// by tensor cores, a warp every second tile of eight columns. id: a barrier of the block that is theirs.
+// replaces. The blocks of 16 on the diagonal are inverted by a thread for each column. Of two blocks on the diagonal and the one A below them comes the
+// inverse of all, whose block below is -X[2] A X[1]: of 32 rows by each of the two warps, and then of 64 by both, by tensor cores. id: a barrier of the
+// block that is theirs.
 DEVICE void invert(u8* m, float (*a)[A_LINE], const float* rate, int thread, int id) {
   auto together = [&]() __attribute__((always_inline)) { asm volatile("bar.sync %0, 64;" ::"r"(id) : "memory"); };
   int g = lane() / 4, t = lane() % 4, half = thread / 32;
@@ -40,35 +40,50 @@ DEVICE void invert(u8* m, float (*a)[A_LINE], const float* rate, int thread, int
     warpBarrier();
     UNROLL for (int i = 0; i < 16; i++) d[i][thread] = x[i];
   }
-  together();
-#pragma unroll 1
-  for (int i = 1; i < CHUNK / 16; i++) {
-    float result[3][4];
-    int row = 16 * i + g;
-    UNROLL for (int n = 0; n < 3; n++) {
-      int column = 8 * (2 * n + half);
-      float sum[4] = {}, x[4] = {};
-      if (n < i) {
-        for (int k = column / 16 * 16; k < 16 * i; k += 8)
-          mmaTF32(sum, {a[row][k + t], a[row + 8][k + t], a[row][k + t + 4], a[row + 8][k + t + 4]}, a[k + t][column + g], a[k + t + 4][column + g]);
-        UNROLL for (int k = 0; k < 2; k++) { // rows of the sum become those of a second operand
-          float b[2];
-          UNROLL for (int e = 0; e < 2; e++) {
-            int from = (t + 4 * e) * 4 + g / 2;
-            float even = shuffleFrom(sum[2 * k], from), odd = shuffleFrom(sum[2 * k + 1], from);
-            b[e] = g % 2 ? odd : even;
-          }
-          int at = 16 * i + 8 * k + t;
-          mmaTF32(x, {a[row][at], a[row + 8][at], a[row][at + 4], a[row + 8][at + 4]}, b[0], b[1]);
-        }
-      }
-      UNROLL for (int e = 0; e < 4; e++) result[n][e] = -x[e];
+  warpBarrier();
+  // times adds 16 rows from `row` and 8 columns from `column` of a, times b.
+  auto times = [&](float (&d)[4], int row, int column, const float (&b)[2]) __attribute__((always_inline)) {
+    mmaTF32(d, {a[row + g][column + t], a[row + g + 8][column + t], a[row + g][column + t + 4], a[row + g + 8][column + t + 4]}, b[0], b[1]);
+  };
+  auto rowsOf = [&](float (&b)[2], int row, int column) __attribute__((always_inline)) { b[0] = a[row + t][column + g], b[1] = a[row + t + 4][column + g]; };
+  // turned makes rows 8k to 8k+7 of a sum a second operand.
+  auto turned = [&](float (&b)[2], const float (&sum)[4], int k) __attribute__((always_inline)) {
+    UNROLL for (int e = 0; e < 2; e++) {
+      int from = (t + 4 * e) * 4 + g / 2;
+      float even = shuffleFrom(sum[2 * k], from), odd = shuffleFrom(sum[2 * k + 1], from);
+      b[e] = g % 2 ? odd : even;
     }
-    together(); // this row of A has been read
-    UNROLL for (int n = 0; n < 3; n++) UNROLL for (int e = 0; e < 4; e++)
-      if (n < i) a[row + e / 2 * 8][8 * (2 * n + half) + 2 * t + e % 2] = result[n][e];
-    together();
+  };
+  auto store = [&](const float (&x)[4], int row, int column) __attribute__((always_inline)) {
+    UNROLL for (int e = 0; e < 4; e++) a[row + g + e / 2 * 8][column + 2 * t + e % 2] = -x[e];
+  };
+  {
+    int at = 32 * half;
+    float x[2][4] = {}, b[2];
+    UNROLL for (int n = 0; n < 2; n++) {
+      float sum[4] = {};
+      UNROLL for (int k = 0; k < 2; k++) rowsOf(b, at + 8 * k, at + 8 * n), times(sum, at + 16, at + 8 * k, b);
+      UNROLL for (int k = 0; k < 2; k++) turned(b, sum, k), times(x[n], at + 16, at + 16 + 8 * k, b);
+    }
+    warpBarrier();
+    UNROLL for (int n = 0; n < 2; n++) store(x[n], at + 16, at + 8 * n);
   }
+  together();
+  float x[2][2][4] = {};
+  UNROLL for (int i = 0; i < 2; i++) { // columns 16i + 8 half to 16i + 8 half + 7
+    float sum[2][4] = {}, b[2];
+    UNROLL for (int k = 2 * i; k < 4; k++) {
+      rowsOf(b, 8 * k, 16 * i + 8 * half);
+      UNROLL for (int r = 0; r < 2; r++) times(sum[r], 32 + 16 * r, 8 * k, b);
+    }
+    UNROLL for (int k = 0; k < 4; k++) {
+      turned(b, sum[k / 2], k % 2);
+      UNROLL for (int r = k / 2; r < 2; r++) times(x[i][r], 32 + 16 * r, 32 + 8 * k, b);
+    }
+  }
+  together(); // A has been read
+  UNROLL for (int i = 0; i < 2; i++) UNROLL for (int r = 0; r < 2; r++) store(x[i][r], 32 + 16 * r, 16 * i + 8 * half);
+  together();
 #pragma unroll 2
   for (int n = 0; n < CHUNK / 8; n++) {
     int at = n * CHUNK + thread, row = at / 8, column = at % 8 * 8;
