@@ -12,6 +12,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights/recipe"
@@ -51,7 +52,7 @@ func newNoise(b *testing.B, g *graph.Graph) noise {
 
 // randomBlock is a piece of random numbers, again and again, long enough for the largest weight of a model from any place.
 func randomBlock(b *testing.B, f quant.Format) []byte {
-	const numbers, most = 1 << 20, 600 << 20
+	const numbers, most = 1 << 20, 1 << 30
 	rnd := rand.New(rand.NewPCG(3, 4))
 	x := make([]float32, numbers)
 	for i := range x {
@@ -102,6 +103,20 @@ type load struct{ seqs, past, n int }
 // batchOf is a step of loads.
 func batchOf(lim backend.Limits, loads []load) *backend.Batch {
 	b := &backend.Batch{}
+	if len(lim.Groups) > 0 {
+		b.Reset(len(lim.Groups), lim.SeqPages)
+		for _, c := range loads {
+			for range c.seqs {
+				tokens := make([]int32, c.n)
+				for i := range tokens {
+					tokens[i] = int32((b.Seqs()*977 + i*31) % 128256)
+				}
+				b.AppendSeq(lim, b.Seqs(), c.past, tokens)
+				b.LogitsIndices = append(b.LogitsIndices, int32(len(b.Tokens)-1))
+			}
+		}
+		return b
+	}
 	b.Reset(1, lim.SeqPages)
 	table := b.Table(0)
 	page := 0
@@ -163,6 +178,41 @@ func benchmarkLlama8B(b *testing.B, stored, made quant.Format) {
 		{{1, 0, 128}}, {{1, 0, 512}}, {{1, 0, 2048}}, {{4, 0, 2048}}, {{1, 0, 8192}},
 		{{255, 640, 1}, {1, 0, 512}}, {{252, 640, 1}, {3, 0, 512}, {1, 0, 256}}, // a server's: some read their prompts beside those that answer
 	})
+}
+
+// BenchmarkQwen35 is the same of Qwen3.5-9B in bf16, most of whose layers are of the gated delta rule.
+func BenchmarkQwen35(b *testing.B) {
+	if _, err := Devices(); err != nil {
+		b.Skipf("no GPU to measure: %v", err)
+	}
+	d, err := New(Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	m, err := model.Shape("qwen3.5-9b")
+	if err != nil {
+		b.Fatal(err)
+	}
+	lookup := func(name string) (graph.Stored, bool) {
+		return graph.Stored{Format: quant.BF16, Recipe: recipe.Tensor(name)}, true
+	}
+	builder := graph.NewBuilder("qwen3.5 9B", lookup, graph.BF16, graph.BF16)
+	g, err := builder.Finish(m.Arch.Build(builder, m.Config))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if g, err = pass.Run(g, pass.All, pass.Options{Kernels: compile.Kernels{Device: d}}); err != nil {
+		b.Fatal(err)
+	}
+	lim := backend.Limits{Tokens: 8192, Seqs: 64, Logits: 64, PageSize: 16, Pages: 64 * 513, SeqPages: 513}
+	lim.KeepAll(g)
+	for i := range lim.Groups {
+		if lim.Groups[i].Recurrent {
+			lim.Groups[i].Pages = lim.Seqs
+		}
+	}
+	printSteps(b, d, g, lim, [][]load{{{1, 128, 1}}, {{8, 128, 1}}, {{64, 128, 1}}, {{1, 0, 512}}, {{1, 0, 2048}}, {{1, 0, 8192}}})
 }
 
 // printSteps prints what steps of a model with random weights take, and their launches by kind.
