@@ -38,8 +38,8 @@ type Device struct {
 	partial, sums, counters, squares driver.Ptr
 	// What a launch's blocks for adapters hand to the others: numbers, all 0xff between launches, and behind them a counter, which is zero.
 	adapted driver.Ptr
-	// What adapters make of rows (densesm90.Hidden), by how many there are at most, and counters of the blocks that store it, which are zero between launches.
-	hidden  map[int]driver.Ptr
+	// Planes of adapters (densesm90.Planes), by how many rows they have room for, and counters of the blocks that store them, which are zero between launches.
+	planes  map[int]driver.Ptr
 	arrived driver.Ptr
 
 	dequantised driver.Ptr // weights dequantised to bf16, one layer at a time; 0 without quantised layers

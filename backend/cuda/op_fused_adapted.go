@@ -14,9 +14,9 @@ import (
 
 // Layers of the same rows whose results adapters change are one node, with the function behind a gate and an up matrix. A step without adapters
 // launches what it would without the node's adapters. One of few rows is one launch, whose first blocks multiply with the adapters' first matrices (A).
-// In a step of more rows one launch does that, and the product goes on with the second ones (B) behind its own matrices. With several adapters of a
-// sequence a second launch makes what they add, and the product's epilogue adds it. That is for products: where an adapter has more (factors, a bias, rows), the
-// parts are launched one by one.
+// In a step of more rows one launch does that, and the product goes on with the second ones (B) behind its own matrices: all rows with those of all
+// adapters that there are, which is for few. With many, or several of a sequence, a second launch makes what they add, and the product's epilogue adds it. That
+// is for products: where an adapter has more (factors, a bias, rows), the parts are launched one by one.
 
 // adaptedParts is the parts of such a node; act is empty where there is no function.
 func adaptedParts[T any](parts []T, op func(T) graph.Op) (layers []T, adapt T, act []T) {
@@ -70,11 +70,11 @@ type adaptedLinear struct {
 	first   lora.Kernels // of each sequence's first adapter: they write what is added
 	rest    lora.Kernels // of its others: they add to that
 	addOf   lora.Params
-	several *densesm90.Kernel // behind first and rest
-	store   *driver.Kernel    // of A's products, for many
-	storeOf lora.HiddenParams
-	hidden  densesm90.Hidden
-	many    *densesm90.AdaptedKernel
+	many    *densesm90.Kernel
+	store   lora.PlanesKernels // of A's products, for behind
+	storeOf lora.PlanesParams
+	planes  densesm90.Planes
+	behind  *densesm90.PlanesKernel
 	inRows  graph.Rows
 }
 
@@ -106,10 +106,10 @@ func bindAdaptedLinear(d *Device, n *graph.Node, a backend.Args, parts []*part) 
 	if l.rest, err = lora.New(d.loader, graph.BF16, n.In[0].Axis.Len(), outs); err != nil {
 		return nil, err
 	}
-	if l.store, err = lora.NewHidden(d.loader); err != nil {
+	if l.store, err = lora.NewPlanes(d.loader); err != nil {
 		return nil, err
 	}
-	if l.hidden, err = d.hiddenFor(a.Limits.Rows(l.inRows)); err != nil {
+	if l.planes, err = d.planesFor(a.Limits.Rows(l.inRows)); err != nil {
 		return nil, err
 	}
 	if l.few, err = skinny.NewAdapted(d.loader, l.act != nil); err != nil {
@@ -179,11 +179,14 @@ func (l *adaptedLinear) whole() error {
 			p.wide.Weights[i].Delta, p.wide.Weights[i].B = l.deltas[i], b
 		}
 	}
-	l.storeOf = lora.HiddenParams{Params: l.addOf, Hidden: l.hidden.At, Arrived: d.arrived, Passes: int32(densesm90.Passes(int(rank))), Room: int32(l.hidden.Rows)}
-	if l.many, err = densesm90.NewAdapted(d.loader, p.wide, l.hidden, d.sums); err != nil {
+	l.storeOf = lora.PlanesParams{Params: l.addOf, Planes: l.planes.At, Arrived: d.arrived, Passes: (rank + 15) / 16, Rows: int32(l.planes.Rows), Sides: 1}
+	if l.act != nil {
+		l.storeOf.Sides = 2
+	}
+	if l.behind, err = densesm90.NewPlanes(d.loader, p.wide, l.planes, d.sums); err != nil {
 		return err
 	}
-	if l.several, err = densesm90.New(d.loader, p.wide, d.sums); err == nil {
+	if l.many, err = densesm90.New(d.loader, p.wide, d.sums); err == nil {
 		l.plain = plain
 	}
 	return err
@@ -213,12 +216,8 @@ func (l *adaptedLinear) put(s *step) error {
 		p := &l.fewOf
 		p.M, p.Tiles, p.Places, p.RowSlots, p.Scales, p.Count = int32(m), a.Tiles.Tiles, a.places, a.rowSlots, a.Scales, int32(a.rounds[0].tiles)
 		return l.few.Launch(l.dev.stream, p)
-	case len(a.rounds) == 1:
-		l.storeOf.Tiles = a.Tiles
-		if err := lora.LaunchHidden(l.dev.stream, l.store, a.rounds[0].tiles, &l.storeOf); err != nil {
-			return err
-		}
-		return l.many.Launch(l.dev.stream, m, &a.runs)
+	case len(a.rounds) == 1 && l.behind.Pays(a.planes, int(l.storeOf.Passes)):
+		return l.putBehind(s, m, a)
 	}
 	for i, r := range a.rounds {
 		l.addOf.Tiles = a.from(r.first)
@@ -230,17 +229,34 @@ func (l *adaptedLinear) put(s *step) error {
 			return err
 		}
 	}
-	return l.several.LaunchDeltas(l.dev.stream, m, a.places)
+	return l.many.LaunchDeltas(l.dev.stream, m, a.places)
 }
 
-// hiddenFor is memory for what adapters make of so many rows, which launches share.
-func (d *Device) hiddenFor(rows int) (h densesm90.Hidden, err error) {
-	if h.Rows = densesm90.WholeRows(rows); d.hidden[rows] == 0 {
-		if d.hidden == nil {
-			d.hidden = map[int]driver.Ptr{}
+// putBehind puts the launches on the stream that store h and multiply it behind the rows. What of the planes no launch stores is cleared once a step: rows have the
+// same planes in all of them.
+func (l *adaptedLinear) putBehind(s *step, m int, a *stepAdapters) error {
+	p, stream := &l.storeOf, l.dev.stream
+	p.Tiles, p.Steps = a.Tiles, int32(l.behind.Steps(a.planes, int(p.Passes)))
+	if s.cleared != a {
+		if err := l.store.Clear(stream, l.planes.At, l.planes.Used(a.planes*int(p.Passes))); err != nil {
+			return err
 		}
-		d.hidden[rows], err = d.alloc(densesm90.HiddenBytes(rows, lora.DeltaRank), "products of adapters for many rows")
+		s.cleared = a
 	}
-	h.At = d.hidden[rows]
-	return h, err
+	if err := l.store.Launch(stream, a.rounds[0].tiles, p); err != nil {
+		return err
+	}
+	return l.behind.Launch(stream, m, a.slots, a.planes, int(p.Passes))
+}
+
+// planesFor is memory for planes of so many rows, which launches share.
+func (d *Device) planesFor(rows int) (p densesm90.Planes, err error) {
+	if p.Rows = rows; d.planes[rows] == 0 {
+		if d.planes == nil {
+			d.planes = map[int]driver.Ptr{}
+		}
+		d.planes[rows], err = d.alloc(p.Bytes(), "products of adapters for many rows")
+	}
+	p.At = d.planes[rows]
+	return p, err
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	prefillsm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/attention/prefill_sm90"
-	densesm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm90"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -17,14 +16,14 @@ import (
 // recorded graph. Rows beyond the true counts are computed from whatever lies there, or skipped, and never looked at.
 type shape struct {
 	tokens, seqs, logits int
-	seqPages             int                // row length of the page tables
-	tables               int                // page tables: one of each cache group, or one of all
-	tiles                int                // of prefill attention
-	decodes              int                // sequences of one new token; 0 or all of seqs
-	trees                int                // sequences with a token tree
-	axes                 int                // of positions
-	adapterTiles         int                // of a recorded step
-	adapterRuns          densesm90.MostRuns // likewise
+	seqPages             int // row length of the page tables
+	tables               int // page tables: one of each cache group, or one of all
+	tiles                int // of prefill attention
+	decodes              int // sequences of one new token; 0 or all of seqs
+	trees                int // sequences with a token tree
+	axes                 int // of positions
+	adapterTiles         int // of a recorded step, and planes
+	adapterPlanes        int
 	recorded             bool
 }
 
@@ -44,6 +43,7 @@ type step struct {
 	rates        []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
 	prompts      []prompt
 	adapters     [2]stepAdapters // of token rows and of logit rows: by graph.Rows
+	cleared      *stepAdapters   // for whose rows planes have been cleared; nil: for none
 }
 
 // prompt is a sequence of a step with several new tokens: which of the step's, its tiles of attention, and its keys.
@@ -101,7 +101,7 @@ func shapeOf(b *backend.Batch, lim backend.Limits) shape {
 		if s.logits > 0 {
 			s.logits = min(s.tokens, lim.Logits)
 		}
-		s.adapterTiles, s.adapterRuns = decodeTiles(b)
+		s.adapterTiles, s.adapterPlanes = decodeTiles(b)
 	}
 	return s
 }
@@ -153,7 +153,7 @@ func (w *writer) longs(from []uint64) driver.Ptr {
 
 // stepBytes bounds what a step's data takes.
 func stepBytes(lim backend.Limits, pairs int) int {
-	const arrays, ofTable, pad = 27, 2, 16 // those of pack but the rates, whose padding is in pairs
+	const arrays, ofTable, pad = 23, 2, 16 // those of pack but the rates, whose padding is in pairs
 	tables := max(1, len(lim.Groups))
 	ints := kernels.Counts + (5+backend.PositionAxes)*lim.Tokens + 3*lim.Seqs + 1 + tables*(lim.Tokens+lim.Seqs*lim.SeqPages) + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs + adapterInts(lim)
 	return 4*ints + (arrays+tables*ofTable)*pad

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
-	densesm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm90"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/lora"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -17,9 +16,10 @@ import (
 type stepAdapters struct {
 	lora.Tiles
 	rounds   []round
-	runs     densesm90.RunRows // of each sequence's first adapter
-	rowSlots driver.Ptr        // [rows] int32: the slot of the row's first adapter, -1 without one
-	places   driver.Ptr        // [rows] int32: tile × lora.TileRows + number in it of the row's first adapter, -1 without one; 0 where no row has any
+	slots    driver.Ptr // [planes] int32: which slots the first round's rows have, one after the other; -1: none
+	planes   int
+	rowSlots driver.Ptr // [rows] int32: the slot of the row's first adapter, -1 without one
+	places   driver.Ptr // [rows] int32: tile × lora.TileRows + number in it of the row's first adapter, -1 without one; 0 where no row has any
 }
 
 // round is tiles that change different rows: those of each sequence's first adapter, then of its second, and so on.
@@ -40,80 +40,27 @@ func adapterInts(lim backend.Limits) int {
 	if lim.Adapters == 0 {
 		return 0
 	}
-	ofRun := func(rows int) int { whole := densesm90.WholeRows(rows); return rows + whole + whole/4 }
-	return ((tileInts+2)*backend.MaxSeqAdapters+2)*(lim.Tokens+lim.Logits) + ofRun(lim.Tokens) + ofRun(lim.Logits)
+	return ((tileInts+2)*backend.MaxSeqAdapters + 4) * (lim.Tokens + lim.Logits)
 }
 
 // mostTiles bounds the tiles of a round with so many rows: one of each adapter is not full. Recorded steps have up to twice as many.
 func mostTiles(rows, slots int) int { return 2 * min(rows, rows/lora.TileRows+slots+1) }
 
-// decodeTiles is how many tiles, and runs of a tile of a product, a recorded step has, whose sequences have a row and an adapter each: those of its rows, rounded
-// up so that there are few graphs.
-func decodeTiles(b *backend.Batch) (tiles int, most densesm90.MostRuns) {
-	n, rows := 0, 0
-	slots := slices.Repeat([]int32{-1}, b.Seqs())
+// decodeTiles is how many tiles and planes a recorded step has, whose sequences have a row and an adapter each: those of its rows, rounded up to
+// powers of two so that there are few graphs.
+func decodeTiles(b *backend.Batch) (tiles, planes int) {
+	n, slots, rows := 0, 0, 0
 	for i, a := range b.Adapters {
 		if i == 0 || a.Slot != b.Adapters[i-1].Slot {
+			slots++
 			rows = 0
 		}
 		if rows%lora.TileRows == 0 {
 			n++
 		}
 		rows++
-		slots[a.Seq] = a.Slot
 	}
-	most = runsOf(slots).most
-	if n := len(b.LogitsIndices); n > 0 && n < len(slots) {
-		var wanted []int32
-		for _, row := range b.LogitsIndices {
-			wanted = append(wanted, slots[row])
-		}
-		logits := runsOf(wanted).most
-		most = densesm90.MostRuns{Of128: max(most.Of128, logits.Of128), Of256: max(most.Of256, logits.Of256)}
-	}
-	return powerOfTwo(n), densesm90.MostRuns{Of128: bucket(most.Of128), Of256: bucket(most.Of256)}
-}
-
-// rowRuns is rows, whose slots are given, -1 without an adapter, in runs; see densesm90.RunRows.
-type rowRuns struct {
-	slots, runs, blocks []int32
-	most                densesm90.MostRuns
-}
-
-func runsOf(rowSlots []int32) (r rowRuns) {
-	whole := densesm90.WholeRows(len(rowSlots))
-	r.runs = slices.Repeat([]int32{-1}, whole)
-	r.blocks = make([]int32, whole/4)
-	for row := range whole {
-		if row%8 == 0 {
-			r.blocks[row/4] = -1
-		}
-		if row < len(rowSlots) && rowSlots[row] >= 0 {
-			if n := len(r.slots); n == 0 || r.slots[n-1] != rowSlots[row] {
-				r.slots = append(r.slots, rowSlots[row])
-			}
-			r.runs[row] = int32(len(r.slots) - 1)
-			if at := row / 8 * 2; r.blocks[at] < 0 {
-				r.blocks[at] = r.runs[row]
-			}
-		}
-		r.blocks[row/8*2+1] = int32(len(r.slots))
-	}
-	next := int32(len(r.slots))
-	for at := len(r.blocks) - 2; at >= 0; at -= 2 {
-		if r.blocks[at] < 0 {
-			r.blocks[at] = next
-		}
-		next = r.blocks[at]
-	}
-	within := func(rows int) (most int) {
-		for first := 0; first < whole; first += rows {
-			most = max(most, int(r.blocks[(first+rows)/4-1]-r.blocks[first/4]))
-		}
-		return most
-	}
-	r.most = densesm90.MostRuns{Of128: within(128), Of256: within(256)}
-	return r
+	return powerOfTwo(n), powerOfTwo(slots)
 }
 
 // powerOfTwo is the least that is no less than n; 0 of 0.
@@ -131,7 +78,7 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 	if len(b.Adapters) == 0 || most == 0 {
 		return s
 	}
-	var tiles, rows, scales []int32
+	var tiles, rows, scales, slots []int32
 	places := slices.Repeat([]int32{-1}, most)
 	rowSlots := slices.Clone(places)
 	last := int32(0)
@@ -148,8 +95,11 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 			from, to := b.AdapterRows(a, kind)
 			for r := from; r < to; r++ {
 				if slot != a.Slot || tiles[open+2] == lora.TileRows {
+					if nth == 0 && slot != a.Slot {
+						slots = append(slots, a.Slot)
+					}
 					open, slot = len(tiles), a.Slot
-					tiles = append(tiles, a.Slot, int32(len(rows)), 0, 0)
+					tiles = append(tiles, a.Slot, int32(len(rows)), 0, int32(len(slots)-1))
 				}
 				if nth == 0 {
 					places[r], rowSlots[r] = int32(open/tileInts*lora.TileRows)+tiles[open+2], a.Slot
@@ -166,6 +116,7 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 	if sh.recorded {
 		room, n = most, sh.adapterTiles
 		s.rounds = []round{{0, n}}
+		slots = append(slots, slices.Repeat([]int32{-1}, sh.adapterPlanes-len(slots))...)
 	}
 	dst, p := w.array(tileInts * n)
 	clear(dst)
@@ -174,11 +125,7 @@ func packAdapters(w *writer, b *backend.Batch, kind graph.Rows, sh shape, most i
 	}
 	s.Tiles.Tiles, s.Rows, s.Scales, s.places = p, w.ints(room, rows), w.ints(room, scales), w.ints(most, places)
 	s.rowSlots = w.ints(most, rowSlots)
-	runs := runsOf(rowSlots)
-	s.runs = densesm90.RunRows{Slots: w.ints(most, runs.slots), Runs: w.ints(len(runs.runs), runs.runs), Blocks: w.ints(len(runs.blocks), runs.blocks), Most: runs.most}
-	if sh.recorded {
-		s.runs.Most = sh.adapterRuns
-	}
+	s.slots, s.planes = w.ints(len(slots), slots), len(slots)
 	return s
 }
 

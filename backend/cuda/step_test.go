@@ -47,9 +47,6 @@ func TestPack(t *testing.T) {
 		for range rnd.IntN(4) {
 			lim.Groups = append(lim.Groups, backend.GroupLimits{Pages: lim.Pages})
 		}
-		if rnd.IntN(2) == 0 {
-			lim.Adapters = testkit.CaseSlots
-		}
 		room := stepBytes(lim, len(varying)*(rotation.Dim/2+4))
 		for _, b := range testkit.Sequence(steps, lim, 50, rnd.IntN(2) == 0, rnd.Uint64()) {
 			if rnd.IntN(3) == 0 {
@@ -57,9 +54,6 @@ func TestPack(t *testing.T) {
 			}
 			if rnd.IntN(3) == 0 {
 				b.Positions = append(append(b.Positions, b.Tokens...), b.Tokens...) // any
-			}
-			if lim.Adapters > 0 {
-				testkit.GiveAdapters(b)
 			}
 			w := writer{host: make([]byte, room+1<<10), base: base}
 			s := pack(&w, b, shapeOf(b, lim), lim, varying)

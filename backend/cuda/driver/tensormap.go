@@ -11,7 +11,7 @@ type TensorMap [128]byte
 // Values of CUtensorMapDataType, CUtensorMapSwizzle and CUtensorMapL2promotion.
 const (
 	tensorBFloat16   = 9
-	tensorNoSwizzle  = 0
+	tensorSwizzle32  = 1
 	tensorSwizzle128 = 3
 	tensorPromote256 = 3
 )
@@ -37,10 +37,10 @@ func (c *Context) ColumnsMap(base Ptr, rows, cols, stride, boxRows, boxCols int)
 		[]uint32{each, uint32(boxRows), uint32(boxCols / each)}, tensorSwizzle128)
 }
 
-// NarrowMap describes a tensor of bf16 of two to five dimensions, whose boxes lie in shared memory as they are, row after row of 256 bytes at most. sizes, strides (bytes, of
+// NarrowMap describes a tensor of bf16 of two to five dimensions, for boxes whose rows are 32 bytes long: that is their swizzle. sizes, strides (bytes, of
 // all dimensions but the first, multiples of 16) and box go from the innermost dimension outwards. A box may be larger than the tensor.
 func (c *Context) NarrowMap(base Ptr, sizes, strides []uint64, box []uint32) (TensorMap, error) {
-	return c.tensorMap(base, sizes, strides, box, tensorNoSwizzle)
+	return c.tensorMap(base, sizes, strides, box, tensorSwizzle32)
 }
 
 // tensorMap encodes a map; sizes, strides and box go from the innermost dimension outwards.

@@ -41,7 +41,7 @@ func EncodeSlot(e *Slot) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(e.Pitch))
 }
 
-// Tiles is the groups of rows of a step: [n × 4] int32 slot, first row, rows, 0; rows of values, and a scale for each.
+// Tiles is the groups of rows of a step: [n × 4] int32 slot, first row, rows, the slot's plane; rows of values, and a scale for each.
 type Tiles struct{ Tiles, Rows, Scales driver.Ptr }
 
 // Params mirrors LoraParams of lora.cu.

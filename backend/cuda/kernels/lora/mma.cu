@@ -32,7 +32,7 @@ DEVICE Vec16 loadX(const bf16* p, bool valid) {
 struct Shrunk {
   LoraSlot slot;
   const int* tile;
-  int target, row, rank;
+  int target, pass, row, rank;
   bool there;
   float sum;
 };
@@ -99,7 +99,7 @@ DEVICE bool shrink(const LoraParams& p, Shrunk& is) {
   }
   barrier();
   int row = threadX() / GROUP, j = threadX() % GROUP; // as many threads as numbers
-  is = {s, tile, target, row, first + j, row < count && first + j < s.rank, 0};
+  is = {s, tile, target, pass, row, first + j, row < count && first + j < s.rank, 0};
   UNROLL for (int w = 0; w < WARPS; w++) is.sum += sums[w][row][j];
   return true;
 }
@@ -111,20 +111,12 @@ KERNEL(256, 1) lora_shrink_mma(PARAM LoraParams p) {
   p.h[(((long)blockZ() * gridX() + blockX()) * TILE_ROWS + is.row) * p.targets * p.rank + (long)is.target * p.rank + is.rank] = is.sum;
 }
 
-// lora_hidden_mma stores h of each row, times the scales, in bf16 as dense_sm90/adapter_steps.h reads it; ranks that an adapter does not have are 0. The last of the
-// blocks that share the columns of A adds up what all have.
-KERNEL(256, 1) lora_hidden_mma(PARAM HiddenParams p) {
+// lora_planes_mma stores h, times the scales, in bf16 as dense_sm90/adapter_steps.h reads it: each slot's rows in a plane of their own. The last of the blocks
+// that share the columns of A adds up what all have.
+KERNEL(256, 1) lora_planes_mma(PARAM PlanesParams p) {
   SHARED int before;
   Shrunk is;
-  int target = blockY() / p.passes, pass = blockY() % p.passes;
-  auto store = [&](int at, float v) __attribute__((always_inline)) { // at: of rows
-    ((bf16*)p.hidden)[((long)(target * p.passes + pass) * p.room + p.lora.rows[at]) * GROUP + threadX() % GROUP] = fromFloat<bf16>(v);
-  };
-  if (!shrink(p.lora, is)) {
-    const int* tile = p.lora.tiles + 4 * blockX();
-    if (blockZ() == 0 && (int)threadX() / GROUP < tile[2]) store(tile[1] + threadX() / GROUP, 0);
-    return;
-  }
+  if (!shrink(p.lora, is)) return;
   int block = blockY() * gridX() + blockX(), splits = p.lora.splits;
   if (splits > 1) {
     float* h = p.lora.h + (long)block * splits * 256 + threadX();
@@ -144,9 +136,21 @@ KERNEL(256, 1) lora_hidden_mma(PARAM HiddenParams p) {
     is.sum = 0;
     UNROLL for (int z = 0; z < MAX_SPLITS; z++) is.sum += part[z];
   }
-  if (is.row >= is.tile[2]) return;
+  if (!is.there) return;
   int at = is.tile[1] + is.row;
-  store(at, is.there ? is.sum * is.slot.scale * p.lora.scales[at] : 0);
+  int unit = (is.tile[3] * p.passes + is.pass) * p.sides + is.target % p.sides;
+  long step = (long)(is.target / p.sides) * p.steps + unit / 4;
+  ((bf16*)p.planes)[(step * p.rows + p.lora.rows[at]) * 64 + unit % 4 * GROUP + is.rank % GROUP] = fromFloat<bf16>(is.sum * is.slot.scale * p.lora.scales[at]);
+}
+
+// lora_clear empties planes: n times 16 bytes.
+struct ClearParams {
+  Vec16* at;
+  long n;
+};
+KERNEL(256, 1) lora_clear(PARAM ClearParams p) {
+  launchDependentsAndWait();
+  for (long i = blockX() * threads() + threadX(); i < p.n; i += (long)gridX() * threads()) p.at[i] = Vec16{};
 }
 
 // addRows is y += by × (scale × sum + column × y + bias) for eight columns of a row.

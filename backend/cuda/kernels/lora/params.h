@@ -18,7 +18,7 @@ struct LoraSlot {
 };
 
 struct LoraParams {
-  const int* tiles;    // [n × 4]: slot, first of its rows in rows, how many, 0
+  const int* tiles;    // [n × 4]: slot, first of its rows in rows, how many, which plane is the slot's
   const int* rows;     // rows of x and y, tile by tile
   const float* scales; // of each, what the adapter's changes are multiplied by
   const void* x;       // [R, in]
@@ -30,10 +30,10 @@ struct LoraParams {
   int splits;            // of the columns of A, blocks that compute them apart: MAX_SPLITS at most
 };
 
-// HiddenParams is those of lora_hidden_mma.
-struct HiddenParams {
+// PlanesParams is those of lora_planes_mma.
+struct PlanesParams {
   LoraParams lora;
-  void* hidden; // [targets, passes, room, 16] bf16: h times scales
+  void* planes; // [targets / sides, steps, rows, 64] bf16: h times scales, in units of 16 ranks, of the sides by turns
   int* arrived; // [tiles × targets × passes] blocks that have their part of h; zero between launches
-  int passes, room;
+  int steps, passes, rows, sides;
 };

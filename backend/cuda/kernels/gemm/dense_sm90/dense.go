@@ -48,7 +48,7 @@ type Weight struct {
 	N      int
 
 	Delta, Delta2 driver.Ptr // of a problem with deltas: [rows, N] bf16 that is added to the results; Delta2 to a gated problem's up
-	B, B2         AdapterB   // of NewAdapted; B2 of a gated problem's up
+	B, B2         AdapterB   // of NewPlanes; B2 of a gated problem's up
 }
 
 // Problem is what one launch computes.
@@ -104,6 +104,7 @@ type width struct {
 	shared  int
 	kernel  *driver.Kernel
 	x       driver.TensorMap
+	h       driver.TensorMap // of a PlanesKernel: see Planes
 }
 
 // PartialBytes is the scratch for stream-K partial sums of launches for up to rows rows on a GPU with so many multiprocessors: two tiles each.
@@ -196,20 +197,20 @@ func (k *Kernel) even() bool {
 
 // Launch computes the first m rows.
 func (k *Kernel) Launch(s *driver.Stream, m int) error {
-	w, p, grid := k.prepare(m, nil)
+	w, p, grid := k.prepare(m, 0)
 	return driver.Launch(s, w.kernel, grid, &p.params)
 }
 
 // LaunchDeltas computes the first m rows of a problem with deltas, which are added to the rows whose places, int32, are not negative.
 func (k *Kernel) LaunchDeltas(s *driver.Stream, m int, places driver.Ptr) error {
-	w, p, grid := k.prepare(m, nil)
+	w, p, grid := k.prepare(m, 0)
 	p.Places = places
 	return driver.Launch(s, w.kernel, grid, &p)
 }
 
-// prepare gives the kernel and its parameters for m rows and as many steps behind those of k as each width needs; nil: none.
-func (k *Kernel) prepare(m int, more func(rows int) int) (*width, deltaParams, driver.Grid) {
-	w, d := k.choose(m, more)
+// prepare gives the kernel and its parameters for m rows and so many steps behind those of k.
+func (k *Kernel) prepare(m, more int) (*width, deltaParams, driver.Grid) {
+	w, d := k.choose(m, k.steps()+more)
 	p := k.base
 	p.X, p.M = w.x, int32(m)
 	p.RowTiles, p.Tiles = w.tiles(&p.params, m)
@@ -220,8 +221,8 @@ func (k *Kernel) prepare(m int, more func(rows int) int) (*width, deltaParams, d
 // steps is how many there are of k.
 func (k *Kernel) steps() int { return (int(k.base.K) + depth - 1) / depth }
 
-// choose finds the width for m rows and the schedule of its tiles: the narrowest that takes them, or the faster of the two widest.
-func (k *Kernel) choose(m int, more func(rows int) int) (w *width, d schedule) {
+// choose finds the width for m rows and the schedule of its tiles, of so many steps: the narrowest that takes them, or the faster of the two widest.
+func (k *Kernel) choose(m, steps int) (w *width, d schedule) {
 	for i := range k.widths {
 		c := &k.widths[i]
 		if m > c.rows && c.cluster == 1 && i+1 < len(k.widths) {
@@ -235,10 +236,6 @@ func (k *Kernel) choose(m int, more func(rows int) int) (w *width, d schedule) {
 			fixup = math.Inf(1)
 		}
 		_, tiles := c.tiles(&k.base.params, m)
-		steps := k.steps()
-		if more != nil {
-			steps += more(c.rows)
-		}
 		if e := newSchedule(k.sms/c.cluster, tiles, int32(steps), c.step, fixup); w == nil || e.cost < d.cost {
 			w, d = c, e
 		}

@@ -25,13 +25,13 @@ template <int BN, int STAGES, bool GATED, int CLUSTER, typename Adapt> DEVICE vo
   u64 keep = p.rowTiles > 1 ? EVICT_LAST : EVICT_FIRST;
   auto loadW = [&](const WorkTile& at, int step, int stage) {
     u32 to = s.at + stage * STAGE, bar = s.full + stage * 8;
-    if (adapt.has(step)) return adapt.template loadB<BN, GATED>(to, at, step, bar);
     mbarrierExpectTx(bar, STAGE);
-    tmaLoad2D(to, &p.w[at.part], step * BK, at.wRow, bar, keep);
+    if (adapt.has(step)) adapt.template loadB<GATED>(to, at, step, bar);
+    else tmaLoad2D(to, &p.w[at.part], step * BK, at.wRow, bar, keep);
   };
   auto loadX = [&](const WorkTile& at, int step, int stage) {
     u32 to = s.at + stage * STAGE + W_BYTES + rank * (X_BYTES / 2);
-    if (adapt.has(step)) adapt.template loadH<BN, GATED>(s.at + stage * STAGE, at, step, s.full + stage * 8);
+    if (adapt.has(step)) adapt.template loadH<BN, GATED, CLUSTER>(to, at, step, rank, s.full + stage * 8);
     else if (CLUSTER > 1) tmaLoadMulticast(to, &p.x, step * BK, at.xRow + rank * (BN / 2), s.full + stage * 8, EVICT_LAST);
     else tmaLoad2D(to, &p.x, step * BK, at.xRow, s.full + stage * 8, EVICT_LAST);
   };
@@ -102,13 +102,14 @@ DEVICE void gemm(const GemmParams& p, const Deltas* deltas = nullptr, const Adap
   for (int done = 0; done < scheduler.count;) {
     int tile = scheduler.tile, first = scheduler.step, n = scheduler.stepsHere(), last = 0;
     bool head = done == 0;
-    int product = Adapt::ANY ? adapt.ofProduct(first, n) : n; // of these steps, those of k
-    for (int j = 0; j < product; j++) {
+    for (int j = 0; j < n; j++) {
       mbarrierWait(full + r.stage * 8, r.phase);
       u32 at = ring + r.stage * STAGE;
       u64 a = smemDescriptor(at + group * (W_BYTES / 2)), b = smemDescriptor(at + W_BYTES);
+      u32 next = 2; // of 16 bytes, to the next k16 of weights
+      if (adapt.has(first + j)) a = smemDescriptor32(at + group * 64 * 32), next = 128 * 2;
       wgmmaFence();
-      UNROLL for (int k = 0; k < BK / 16; k++) MmaOp::multiply(acc, a + 2 * k, b + 2 * k, j > 0 || k > 0);
+      UNROLL for (int k = 0; k < BK / 16; k++) MmaOp::multiply(acc, a + next * k, b + 2 * k, j > 0 || k > 0);
       wgmmaCommit();
       wgmmaWait<1>(); // the previous step is done: its stage may be filled again
       if (j > 0) release(last);
@@ -117,24 +118,13 @@ DEVICE void gemm(const GemmParams& p, const Deltas* deltas = nullptr, const Adap
     }
     wgmmaWait<0>();
     UNROLL for (int e = 0; e < BN / 2; e++) MmaOp::fenceAccumulator(acc[e]);
-    if (!Adapt::ANY || product > 0) release(last);
-    WorkTile place = WorkTile::of<BN, CLUSTER>(p, tile, rank);
-    if (Adapt::ANY) {
-      if (product == 0) UNROLL for (int e = 0; e < BN / 2; e++) acc[e] = 0;
-      for (int j = product; j < n; j++) {
-        mbarrierWait(full + r.stage * 8, r.phase);
-        adapt.template multiply<BN, GATED>(acc, ring + r.stage * STAGE, place, first + j);
-        warpBarrier();
-        release(r.stage);
-        r.next();
-      }
-    }
+    release(last);
     done += n;
     scheduler.leaveTile(n);
 
     u32 mine = n < steps ? fixup.reduce(tile, head, acc) : ~0u;
     if (mine == 0) continue;
-    Out out(p, place, lines, deltas);
+    Out out(p, WorkTile::of<BN, CLUSTER>(p, tile, rank), lines, deltas);
     if (n == steps) out.template run<true>(acc, mine);
     else out.template run<false>(acc, mine);
   }
