@@ -157,7 +157,7 @@ const (
 )
 
 // KeptStats is what is kept of prompts beyond the cache.
-type KeptStats = engine.KeptStats
+type KeptStats = offload.Kept
 
 // placed brings figures by store, after the one of host memory, to their places: without a disk the first store is the shared folder.
 func placed[T int | int64](sharedAlone bool, of [keptPlaces]T) [keptPlaces]T {

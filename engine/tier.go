@@ -379,18 +379,10 @@ func (t *tier) close() {
 }
 
 // MaxStores is the most stores that an engine can have.
-const MaxStores = 2
+const MaxStores = offload.MaxStores
 
 // KeptStats is what is kept beyond the device.
-type KeptStats struct {
-	Pages, Used   int                  // of host memory, of the main cache group
-	Found         [2 + MaxStores]int64 // tokens of prompts that were found in host memory, in each store, and at peers
-	Read, Written [2 + MaxStores]int64 // bytes, likewise; of host memory none, and those sent to peers
-	Dropped       int64                // pages' worth of tokens that were not written, since too many waited
-	Failed        int64                // writes that failed, as when a disk is full
-	Expired       int64                // leases of pages for peers that nobody gave back
-	Damaged       int64                // files that were not whole
-}
+type KeptStats = offload.Kept
 
 // checkOffload refuses stores without host memory, which is the way to them.
 func (o Options) checkOffload(lim backend.Limits) error {
