@@ -23,8 +23,8 @@ import (
 
 // routeFlags are the settings of route.
 type routeFlags struct {
-	access     accessFlags
-	address    string
+	access accessFlags
+	listenFlags
 	reusePort  bool
 	policy     string
 	replicaKey string // file
@@ -53,13 +53,16 @@ tells of the replicas, POST /add_worker?url=URL and /remove_worker?url=URL chang
   ridge route http://10.0.0.1:8000,tcp://10.0.0.1:5557 http://10.0.0.2:8000,tcp://10.0.0.2:5557
   curl http://127.0.0.1:8080/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hello"}]}'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.setAddress(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			f.router.Replicas = args
 			return f.run(cmd.Context())
 		},
 	}
 	fl := cmd.Flags()
 	f.access.add(fl)
-	fl.StringVar(&f.address, "listen", "127.0.0.1:8080", "address to listen on, HOST:PORT")
+	f.listenFlags.add(fl, "127.0.0.1:8080")
 	fl.BoolVar(&f.reusePort, "reuse-port", false, "let another router listen on the same address, which takes over while this one ends what it has")
 	fl.StringArrayVar(&f.router.Prefill, "prefill", nil, "address of a server with --role prefill that computes prompts, from which replicas (--role decode) go on; can be given several times")
 	fl.IntVar(&f.router.PrefillFrom, "prefill-from", 256, "tokens of a prompt, guessed by its length, from which on a --prefill server computes it")

@@ -23,12 +23,10 @@ type serveFlags struct {
 	role    roleFlags
 	lora    loraFlags
 	cascade cascadeFlags
-	address string
 	accessFlags
-	quota    store.Quota
-	many     manyFlags
-	host     string
-	port     int
+	quota store.Quota
+	many  manyFlags
+	listenFlags
 	logJSON  bool
 	record   string
 	kvEvents string // configuration in JSON
@@ -78,7 +76,7 @@ several models are: each answers what it is sure enough of and passes the rest o
 			} else if len(args) == 1 {
 				f.model.path = args[0]
 			}
-			if err := f.setAddress(cmd); err != nil {
+			if err := f.setAddress(cmd.Flags().Changed); err != nil {
 				return err
 			}
 			return f.run(cmd)
@@ -91,10 +89,8 @@ several models are: each answers what it is sure enough of and passes the rest o
 	fl := cmd.Flags()
 	f.lora.addServed(fl, &f.model.options)
 	f.cascade.add(fl)
-	fl.StringVar(&f.address, "listen", "127.0.0.1:8000", "address to listen on, HOST:PORT")
+	f.listenFlags.add(fl, "127.0.0.1:8000")
 	f.accessFlags.add(fl)
-	fl.StringVar(&f.host, "host", "", "address to listen on, in place of the one in --listen; 0.0.0.0: all")
-	fl.IntVar(&f.port, "port", 0, "port to listen on, in place of the one in --listen")
 	f.many.add(fl)
 	fl.StringVar(&f.server.Name, "served-model-name", "", "what clients call the model; default: the name of its file")
 	fl.BoolVar(&f.server.OpenMetrics, "open-metrics", false, "answer /metrics without a key, for a Prometheus that has none")

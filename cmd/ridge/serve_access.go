@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"sync/atomic"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ridge-llm/ridge/internal/regular"
@@ -33,29 +31,6 @@ func (f *accessFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.tlsCert, "tls-cert", "", "file with the certificate chain (PEM) to serve HTTPS with; needs --tls-key")
 	fl.StringVar(&f.tlsKey, "tls-key", "", "file with the private key (PEM) of --tls-cert")
 	fl.BoolVar(&f.noAuth, "no-auth", false, "allow requests from other machines without a key")
-}
-
-// setAddress puts --host and --port into the address.
-func (f *serveFlags) setAddress(cmd *cobra.Command) error {
-	given := cmd.Flags().Changed
-	if !given("host") && !given("port") {
-		return nil
-	}
-	host, port, err := net.SplitHostPort(f.address)
-	if err != nil {
-		return fmt.Errorf("--listen: the address %q should be HOST:PORT: %w", f.address, err)
-	}
-	if given("host") {
-		host = strings.Trim(f.host, "[]")
-	}
-	if given("port") {
-		if f.port < 0 || f.port > 65535 {
-			return fmt.Errorf("--port is %d; 1 to 65535 is possible, or 0 for any that is free", f.port)
-		}
-		port = strconv.Itoa(f.port)
-	}
-	f.address = net.JoinHostPort(host, port)
-	return nil
 }
 
 // page is the address of the web page, as a browser on this machine takes it.
