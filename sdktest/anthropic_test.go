@@ -86,7 +86,10 @@ func TestAnthropicErrors(t *testing.T) {
 	if _, err := c.Messages.New(ctx, p); !errors.As(err, &e) || e.StatusCode != 404 || e.Type() != "not_found_error" {
 		t.Errorf("%v", err)
 	}
-	if _, err := c.Messages.New(ctx, messageParams("x", 0)); !errors.As(err, &e) || e.StatusCode != 400 || e.Type() != "invalid_request_error" {
+	if a, err := c.Messages.New(ctx, messageParams("x", 0)); err != nil || a.StopReason != anthropic.StopReasonMaxTokens || a.Usage.OutputTokens != 0 { // the prompt alone is computed, and cached
+		t.Errorf("%+v, %v", a, err)
+	}
+	if _, err := c.Messages.New(ctx, messageParams("x", -1)); !errors.As(err, &e) || e.StatusCode != 400 || e.Type() != "invalid_request_error" {
 		t.Errorf("%v", err)
 	}
 	if _, err := c.Messages.New(ctx, messageParams("x", 5), option.WithAPIKey("wrong")); !errors.As(err, &e) || e.StatusCode != 401 || e.Type() != "authentication_error" {
