@@ -14,6 +14,7 @@ import (
 	"github.com/ridge-llm/ridge/comm/mpi"
 	"github.com/ridge-llm/ridge/comm/shm"
 	"github.com/ridge-llm/ridge/comm/tcp"
+	"github.com/ridge-llm/ridge/internal/handshake"
 )
 
 // streams is how many TCP connections any two ranks of a group have.
@@ -106,7 +107,7 @@ func (m *meet) wire(ctx context.Context, conns [][]net.Conn, i int, g []int, at 
 // dial calls an address, again and again while nobody is there, and shakes hands.
 func (m *meet) dial(ctx context.Context, address string, p purpose) (net.Conn, error) {
 	for {
-		conn, err := (&net.Dialer{Timeout: shakeTime}).DialContext(ctx, "tcp", address)
+		conn, err := (&net.Dialer{Timeout: handshake.Timeout}).DialContext(ctx, "tcp", address)
 		if err == nil {
 			if err = call(conn, m.Secret, p); err == nil {
 				return conn, nil

@@ -19,7 +19,7 @@ type door struct {
 	busy     sync.WaitGroup
 }
 
-// maxShaking is how many callers are heard at once; more wait until a handshake is over, which takes shakeTime at most.
+// maxShaking is how many callers are heard at once; more wait until a handshake is over, which takes handshake.Timeout at most.
 const maxShaking = 256
 
 func newDoor(l net.Listener, secret []byte, note func(string)) *door {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/comm/shm"
+	"github.com/ridge-llm/ridge/internal/handshake"
 )
 
 // hello is what a rank tells rank 0.
@@ -246,7 +247,7 @@ func (m *meet) arrival(ctx context.Context) (rank int, h hello, err error) {
 		return 0, h, fmt.Errorf("comm: a rank of number %d has come; there are %d, counted from 0", rank, m.Size)
 	}
 	m.w.links[rank] = &link{conn: conn}
-	return rank, h, m.w.links[rank].hear(&h, shakeTime)
+	return rank, h, m.w.links[rank].hear(&h, handshake.Timeout)
 }
 
 // differs says in what a rank is not like rank 0.

@@ -137,7 +137,7 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("another %s: %t, %v", what, ok, err)
 		}
 	}
-	for _, text := range []string{"", "GET / HTTP/1.1\r\n\r\n", strings.Repeat("x", 1000), protocol, protocol + strings.Repeat("y", openingLen-len(protocol)) + strings.Repeat("z", 32)} {
+	for _, text := range []string{"", "GET / HTTP/1.1\r\n\r\n", strings.Repeat("x", 1000), protocol, protocol + strings.Repeat("y", len(kv.Key{})+32) + strings.Repeat("z", 32)} {
 		conn, err := net.Dial("tcp", x.Address())
 		if err != nil {
 			t.Fatal(err)
