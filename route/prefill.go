@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,6 +83,9 @@ func (rt *Router) prefilled(r *http.Request, c *call, body []byte, tokens int) [
 	defer x.active.Add(-1)
 	x.asked.Add(1)
 	params, err := rt.prefillAt(r, c, x, fields)
+	if refused := (*refusedError)(nil); errors.As(err, &refused) {
+		return body // the replica says what is wrong with it; other requests are computed there as before
+	}
 	if err != nil {
 		if r.Context().Err() == nil {
 			x.failed.Store(rt.options.Now().UnixNano())
@@ -97,12 +101,17 @@ func (rt *Router) prefilled(r *http.Request, c *call, body []byte, tokens int) [
 	return with
 }
 
+// refusedError is that of a server which refuses a request: the fault is the request's, or its key's.
+type refusedError struct{ code int }
+
+func (e *refusedError) Error() string { return fmt.Sprintf("it answers %d", e.code) }
+
 // prefillAt has a server compute a prompt, and returns what the replica is to be told of it.
 func (rt *Router) prefillAt(r *http.Request, c *call, x *prefiller, fields map[string]json.RawMessage) (json.RawMessage, error) {
 	ask := map[string]json.RawMessage{}
 	for name, value := range fields {
 		switch name {
-		case "stream_options", "min_tokens", "best_of", "n":
+		case "stream_options", "min_tokens", "best_of", "n", "store":
 		case "max_completion_tokens":
 			ask[name] = json.RawMessage("1")
 		default:
@@ -128,6 +137,9 @@ func (rt *Router) prefillAt(r *http.Request, c *call, x *prefiller, fields map[s
 	text, err := io.ReadAll(io.LimitReader(answer, prefillBody))
 	if err != nil {
 		return nil, err
+	}
+	if code := answer.StatusCode; code >= 400 && code < 500 && code != http.StatusNotFound && code != http.StatusMethodNotAllowed {
+		return nil, &refusedError{code}
 	}
 	var said struct {
 		Params json.RawMessage `json:"kv_transfer_params"`

@@ -16,12 +16,16 @@ import (
 func TestPrefill(t *testing.T) {
 	prefill, replica := newBackend(t, "m"), newBackend(t, "m")
 	var asked map[string]any
+	refuses := 0
 	answer := `{"choices":[],"kv_transfer_params":{"do_remote_prefill":true,"remote_host":"h","remote_port":5600}}`
 	prefill.set(func(w http.ResponseWriter, r *http.Request) {
 		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
 			t.Error(err)
 		}
-		if answer == "" {
+		switch {
+		case refuses != 0:
+			w.WriteHeader(refuses)
+		case answer == "":
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		io.WriteString(w, answer)
@@ -62,6 +66,15 @@ func TestPrefill(t *testing.T) {
 	if got := send("short"); got["kv_transfer_params"] != nil || asked != nil {
 		t.Errorf("of a short prompt the replica is told %v, and the other asked %v", got["kv_transfer_params"], asked)
 	}
+	for _, refuses = range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests} {
+		if got := send(long); got["kv_transfer_params"] != nil || asked == nil {
+			t.Errorf("of a request that is refused with %d the replica is told %v", refuses, got["kv_transfer_params"])
+		}
+		if send(long); asked == nil {
+			t.Errorf("a server that has refused a request with %d is not asked for others", refuses)
+		}
+	}
+	refuses = 0
 	for _, bad := range []string{"", `{"choices":[]}`, `{"kv_transfer_params":null}`, "no JSON"} {
 		now.add(2 * prefillRest)
 		answer = bad

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ type door struct {
 // maxShaking is how many callers are heard at once; more wait until a handshake is over, which takes handshake.Timeout at most.
 const maxShaking = 256
 
+const acceptPause = 10 * time.Millisecond
+
 func newDoor(l net.Listener, secret []byte, note func(string)) *door {
 	d := &door{listener: l, secret: secret, note: note, came: map[purpose]net.Conn{}, shaking: map[net.Conn]struct{}{}, changed: make(chan struct{})}
 	d.busy.Go(d.open)
@@ -32,8 +35,12 @@ func (d *door) open() {
 	shaking := make(chan struct{}, maxShaking)
 	for {
 		conn, err := d.listener.Accept()
-		if err != nil {
-			return // closed
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // of this connection, or too many files are open
+			time.Sleep(acceptPause)
+			continue
 		}
 		shaking <- struct{}{}
 		d.busy.Go(func() {

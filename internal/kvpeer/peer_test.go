@@ -3,10 +3,12 @@ package kvpeer
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"io"
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,6 +71,40 @@ func serve(t testing.TB, s *source) *Server {
 		}
 	})
 	return x
+}
+
+// tiredListener gives an error before its first connection, as one does where too many files are open.
+type tiredListener struct {
+	net.Listener
+	once sync.Once
+}
+
+func (l *tiredListener) Accept() (conn net.Conn, err error) {
+	l.once.Do(func() { err = syscall.EMFILE })
+	if err != nil {
+		return nil, err
+	}
+	return l.Listener.Accept()
+}
+
+// TestAcceptFails: a server that could not take a connection takes the next.
+func TestAcceptFails(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan error, 1)
+	x := Serve(&tiredListener{Listener: l}, secret, kv.Key{7}, newSource(1, 100), func(err error) { said <- err })
+	defer x.Close()
+	p := New(x.Address(), secret, kv.Key{7})
+	defer p.Close()
+	var b []byte
+	if ok, err := p.Read(kv.Key{0}, into(&b)); !ok || err != nil {
+		t.Errorf("behind a listener's error: %t, %v", ok, err)
+	}
+	if err := <-said; !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("the log is told %v", err)
+	}
 }
 
 // into reads a page to a buffer, in other pieces than it was sent in.

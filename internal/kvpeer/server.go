@@ -5,6 +5,8 @@ package kvpeer
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -47,6 +49,7 @@ type Server struct {
 const (
 	mostConns    = 1024
 	mostPatience = time.Minute
+	acceptPause  = 100 * time.Millisecond
 	stalled      = 10 * time.Second // a caller that takes nothing for so long is given up
 )
 
@@ -60,8 +63,16 @@ func Serve(l net.Listener, secret []byte, seed kv.Key, source Source, log func(e
 func (s *Server) accept() {
 	for {
 		conn, err := s.listener.Accept()
-		if err != nil {
-			return // closed
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // of this connection, or too many files are open
+			s.log(fmt.Errorf("kvpeer: %w", err))
+			select {
+			case <-s.gone:
+			case <-time.After(acceptPause):
+			}
+			continue
 		}
 		if !s.keep(conn) {
 			_ = conn.Close() // too many, or the end
