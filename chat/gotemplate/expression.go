@@ -76,11 +76,10 @@ func (w *writer) call(n parse.Node, name string, args []string) string {
 		}
 	case "eq":
 		if wanted(2, 0) {
-			var all []string
-			for _, x := range args[1:] {
-				all = append(all, args[0]+" == "+x)
+			if len(args) == 2 {
+				return "(" + args[0] + " == " + args[1] + ")"
 			}
-			return "(" + strings.Join(all, " or ") + ")"
+			return "(" + args[0] + " in [" + strings.Join(args[1:], ", ") + "])" // written once: it may be as long as the template
 		}
 	case "ne", "lt", "le", "gt", "ge":
 		if wanted(2, 2) {

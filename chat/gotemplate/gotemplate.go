@@ -5,6 +5,7 @@ package gotemplate
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"text/template/parse"
 	"unicode/utf8"
@@ -16,10 +17,16 @@ var functions = map[string]any{
 	"len": true, "index": true, "slice": true, "json": true, "print": true, "currentDate": true,
 }
 
+// maxSource is the most bytes of a template. What lies in one another in it is read recursively, on the stack.
+const maxSource = 128 << 10
+
 // Jinja is a template in Jinja. One that is Jinja already stays as it is, and so does an empty one.
 func Jinja(source string) (string, error) {
 	if strings.TrimSpace(source) == "" {
 		return source, nil
+	}
+	if len(source) > maxSource {
+		return "", fmt.Errorf("it has %d bytes; up to %d are read", len(source), maxSource)
 	}
 	if !utf8.ValidString(source) {
 		return "", errors.New("it is not valid UTF-8")

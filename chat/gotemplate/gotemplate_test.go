@@ -225,3 +225,29 @@ func TestRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLength: what is written is not much longer than what was read, however calls lie in one another.
+func TestLength(t *testing.T) {
+	source := ".System"
+	for range 200 {
+		source = "(eq " + source + " true false)"
+	}
+	source = "{{ if " + source + " }}x{{ end }}{{ range .Messages }}{{ .Content }}{{ end }}"
+	out, err := Jinja(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) > 10*len(source) {
+		t.Errorf("%d bytes are made of %d", len(out), len(source))
+	}
+}
+
+// TestNested: however deep conditions lie in one another, an answer comes, and the process goes on.
+func TestNested(t *testing.T) {
+	for _, n := range []int{10_000, 2_000_000} {
+		source := strings.Repeat("{{if 1}}", n) + "x" + strings.Repeat("{{end}}", n)
+		if _, err := Jinja(source); (err != nil) != (len(source) > maxSource) {
+			t.Errorf("%d conditions in one another, %d bytes: %v", n, len(source), err)
+		}
+	}
+}
