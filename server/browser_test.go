@@ -42,6 +42,32 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
+// TestBrowserElsewhere: the page works where it comes by plain HTTP from another host, which browsers give less to than to pages from this one.
+func TestBrowserElsewhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starting a browser takes seconds")
+	}
+	h, _ := start(t, ridge.Options{}, server.Options{Hosts: []string{"ridge.test"}})
+	b := newBrowser(t, "--host-resolver-rules=MAP ridge.test 127.0.0.1", "--disable-features=HttpsUpgrades")
+	b.call("Page.navigate", map[string]any{"url": strings.Replace(h.URL, "127.0.0.1", "ridge.test", 1)}, nil)
+	b.until(`document.readyState === "complete" && document.getElementById("models").value === "demo"`)
+	b.eval(`$ = id => document.getElementById(id)`)
+	if b.eval(`isSecureContext`) != false {
+		t.Fatal("the browser takes the page for one of this host")
+	}
+	b.set("max_tokens", "10")
+	b.send("Tell me a story")
+	b.until(idle + ` && document.querySelectorAll("article footer").length === 2`)
+	b.eval(`document.addEventListener("copy", () => { copied = document.activeElement.value })`)
+	b.eval(`document.querySelector(".user footer button[title^=Copy]").click()`)
+	if got := b.eval(`copied`); got != "Tell me a story" {
+		t.Errorf("%q was copied", got)
+	}
+	for _, e := range b.errors {
+		t.Errorf("the page: %s", e)
+	}
+}
+
 const (
 	idle = `document.body.dataset.busy === "no"`
 	busy = `document.body.dataset.busy === "yes"`

@@ -25,7 +25,7 @@ type browser struct {
 }
 
 // newBrowser starts a browser, or skips the test where there is none.
-func newBrowser(t *testing.T) *browser {
+func newBrowser(t *testing.T, flags ...string) *browser {
 	t.Helper()
 	var path string
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -45,8 +45,8 @@ func newBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage",
-		"--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--window-size=1200,800", "--user-data-dir="+t.TempDir())
+	cmd := exec.Command(path, append(flags, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage",
+		"--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--window-size=1200,800", "--user-data-dir="+t.TempDir())...)
 	cmd.ExtraFiles = []*os.File{toIt, fromIt} // 3 and 4, as the flag wants
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func (b *browser) eval(expression string) any {
 		Result           struct{ Value any }
 		ExceptionDetails json.RawMessage
 	}
-	b.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &r)
+	b.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": true}, &r)
 	if r.ExceptionDetails != nil {
 		b.t.Fatalf("%s: %s", expression, r.ExceptionDetails)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math"
 )
 
 // Event is a change of what is cached. With Cleared nothing is any more; with Tokens blocks are stored after the block Parent, and else they are removed.
@@ -190,7 +191,7 @@ func readEvent(x any) (*Event, error) {
 	e.Block = int(size)
 	for _, t := range tokens {
 		id, ok := t.(uint64)
-		if !ok || id > 1<<31 {
+		if !ok || id > math.MaxInt32 {
 			return nil, fmt.Errorf("a token is %v", t)
 		}
 		e.Tokens = append(e.Tokens, int32(id))

@@ -1,9 +1,11 @@
 // Conversations. Each is a tree: a message that is edited, or an answer that is asked for again, stands beside the first one, and the leaf says which way
 // through the tree is shown.
 
+import { newID } from "./dom.js";
+
 export class Conversation {
   constructor(data = {}) {
-    this.id = data.id ?? crypto.randomUUID();
+    this.id = data.id ?? newID();
     this.title = data.title ?? "";
     this.changed = data.changed ?? Date.now();
     this.system = data.system ?? "";
@@ -75,8 +77,9 @@ export function imported(text) {
   const data = JSON.parse(text);
   if (!Array.isArray(data.conversations)) throw new Error("the file has no list of conversations");
   return data.conversations.map(c => {
-    const right = Array.isArray(c.nodes) && c.nodes.every((m, i) => Number.isInteger(m.parent) && m.parent < i && typeof m.content === "string" && ["user", "assistant"].includes(m.role));
+    const right = Array.isArray(c.nodes) && c.nodes.every((m, i) => Number.isInteger(m.parent) && m.parent < i && typeof m.content === "string" && ["user", "assistant"].includes(m.role)
+      && (m.files ?? []).every?.(f => typeof f?.name === "string" && typeof f.text === "string"));
     if (!right || !(c.leaf >= -1 && c.leaf < c.nodes.length)) throw new Error(`the conversation "${c.title}" is not one that this page has written`);
-    return new Conversation({ ...c, id: crypto.randomUUID(), title: String(c.title ?? ""), system: String(c.system ?? "") });
+    return new Conversation({ ...c, id: newID(), title: String(c.title ?? ""), system: String(c.system ?? "") });
   });
 }

@@ -15,3 +15,17 @@ export function button(sign, name, onclick) {
   b.setAttribute("aria-label", name);
   return b;
 }
+
+// newID is 128 random bits. crypto.randomUUID is there only for pages that came by HTTPS or from this host.
+export const newID = () => [...crypto.getRandomValues(new Uint8Array(16))].map(b => b.toString(16).padStart(2, "0")).join("");
+
+// copy puts a text on the clipboard. Pages that came by plain HTTP from another host have no navigator.clipboard: there it goes through a selection.
+export function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const before = document.activeElement, area = element("textarea", { value: text });
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+  before?.focus();
+}

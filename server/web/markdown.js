@@ -1,6 +1,8 @@
 // Markdown as HTML: tables, code in colours, TeX between $ and $, $$ and $$, \( and \), \[ and \] as MathML. HTML in the text stays text. markdown-it,
 // highlight.js and KaTeX are in vendor.
 
+import { element, copy } from "./dom.js";
+
 const md = markdownit({ linkify: true, highlight: colours });
 
 function colours(code, language) {
@@ -70,12 +72,10 @@ for (const cell of ["th_open", "td_open"]) {
   };
 }
 
-// draw makes an element show a text.
-export function draw(element, text) {
-  element.innerHTML = md.render(text);
-  for (const pre of element.querySelectorAll("pre")) {
-    const copy = document.createElement("button");
-    Object.assign(copy, { type: "button", className: "copy", textContent: "Copy", onclick: () => navigator.clipboard.writeText(pre.querySelector("code").textContent) });
-    pre.append(copy);
+// draw makes a box show a text.
+export function draw(box, text) {
+  box.innerHTML = md.render(text);
+  for (const pre of box.querySelectorAll("pre")) {
+    pre.append(element("button", { type: "button", className: "copy", textContent: "Copy", onclick: () => copy(pre.querySelector("code").textContent) }));
   }
 }

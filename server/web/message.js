@@ -1,6 +1,6 @@
 // A message on the page, with what belongs to it: reasoning, calls of tools, figures and the price of an answer, and buttons.
 
-import { element, button } from "./dom.js";
+import { element, button, copy } from "./dom.js";
 import { draw } from "./markdown.js";
 
 const seconds = s => s >= 1 ? s.toFixed(2) + " s" : s >= 1e-3 ? (1000 * s).toFixed(1) + " ms" : Math.round(1e6 * s) + " µs";
@@ -60,7 +60,7 @@ export class Message {
       after.disabled = at === all.length - 1;
       foot.append(before, element("span", { className: "quiet" }, `${at + 1} of ${all.length}`), after);
     }
-    foot.append(button("Copy", "Copy the message", () => navigator.clipboard.writeText(this.message.content)));
+    foot.append(button("Copy", "Copy the message", () => copy(this.message.content)));
     if (this.message.role === "user") foot.append(button("Edit", "Edit the message and send it again", () => this.edit()));
     else foot.append(button("Retry", "Ask for another answer", () => this.actions.retry(this.n)));
     if (this.message.usage) foot.append(this.figures());
