@@ -29,7 +29,7 @@ var (
 	ErrInternal = errors.New("ridge: a mistake in the program ended the request")
 	// ErrModelFile ends and refuses requests because a file of the model was changed while it was in use. The model has to be loaded again.
 	ErrModelFile = errors.New("ridge: a file of the model was changed while it was in use")
-	// ErrMemory is why a model was not loaded: a device has not the memory for it. Error.Reason says what would fit.
+	// ErrMemory is why a model was not loaded: a device has not the memory for it. Error.Alternatives says what would fit.
 	ErrMemory = errors.New("ridge: the model does not fit into the memory of the device")
 	// ErrStep ends a request with which a step of the engine failed, twice: on a GPU often a fault of the device.
 	ErrStep = errors.New("ridge: computing a step failed")
@@ -43,7 +43,9 @@ type Error struct {
 	Stack      []byte        // of ErrInternal
 	Tokens     int           // of ErrContextLength: that the prompt has, or at least has, or that the request may come to; 0: unknown
 	Limit      int           // and that are possible
-	cause      error
+	// Alternatives of ErrMemory are what would have room on this machine, each by itself; none where nothing was found.
+	Alternatives []Alternative
+	cause        error
 }
 
 func (e *Error) Error() string { return "ridge: " + e.Reason }

@@ -134,19 +134,13 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 		return nil, err
 	}
 	m.reserved, err = m.runtime.place(m.device.Info().Name, func(reserved int64) (int64, error) {
-		lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder || m.FillsIn())
-		m.blockLimits(&lim)
-		lim.Divide(passes.Layout.PageRanks())
-		err := m.setPages(o, &lim, here, whole, reserved)
-		if err == nil {
-			err = o.setHostPages(&lim, m.device, slices.Concat(here...), whole)
-		}
+		lim, err := m.sized(o, m.device, here, whole, passes.Layout, reserved)
 		if err != nil {
 			if w != nil {
 				w.Fail(err) // the other ranks wait
-				err = errors.Join(err, w.Close())
+				return 0, errors.Join(err, w.Close())
 			}
-			return 0, err
+			return 0, m.propose(err, o)
 		}
 		m.context, m.limits = lim.SeqPages*lim.PageSize, lim
 		if w != nil {
@@ -180,20 +174,23 @@ func placesOf(o Options, graphs []*graph.Graph) (places [][]*graph.Graph) {
 	return places
 }
 
-// setPages sizes caches so that they fit in each memory. Only that of the first is asked for how much is free: GPUs of a layout are taken to be alike.
-func (m *Model) setPages(o Options, lim *backend.Limits, places [][]*graph.Graph, whole *graph.Graph, reserved int64) error {
+// sized is the limits of a model's steps on a device, with as many pages of the cache as there is room for in each of the memories that its graphs are in. Only that of the
+// first is asked for how much is free: GPUs of a layout are taken to be alike.
+func (m *Model) sized(o Options, dev backend.Device, places [][]*graph.Graph, whole *graph.Graph, l pass.Layout, reserved int64) (backend.Limits, error) {
+	lim := o.limits(m.dir.Model.Config.Context, m.dir.Model.Config.Encoder || m.FillsIn())
+	m.blockLimits(&lim)
+	lim.Divide(l.PageRanks())
 	var least *backend.Limits
 	for _, graphs := range places {
-		each := *lim
-		if err := o.setPages(&each, m.device, graphs, whole, reserved); err != nil {
-			return err
+		each := lim
+		if err := o.setPages(&each, dev, graphs, whole, reserved); err != nil {
+			return lim, err
 		}
 		if least == nil || each.Pages < least.Pages {
 			least = &each
 		}
 	}
-	*lim = *least
-	return nil
+	return *least, o.setHostPages(least, dev, slices.Concat(places...), whole)
 }
 
 // openOthers opens the devices of a layout beside the first.

@@ -8,7 +8,6 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/size"
-	"github.com/ridge-llm/ridge/quant"
 )
 
 // Budget says how much memory the cache of keys and values may take. The zero Budget is Options.Parallel requests of the
@@ -101,11 +100,11 @@ func (b Budget) fits(dev backend.Device, weights, reserved int64) error {
 func (b Budget) more() string {
 	switch {
 	case b.Bytes > 0 || b.Part > 0:
-		return "raise --kv-memory"
+		return "; raise --kv-memory"
 	case b.Total > 0:
-		return "raise --gpu-memory-utilization"
+		return "; raise --gpu-memory-utilization"
 	}
-	return "make room"
+	return ""
 }
 
 // unreserved is how much of a device's memory is free when so many bytes are reserved for other models of the process, which may not have
@@ -123,17 +122,13 @@ func unreserved(m backend.MemoryInfo, reserved int64) (free, total int64, err er
 // setPages gives the caches their size: what the budget allows. It refuses a budget that does not hold one request. g is the whole model, and parts
 // are the graphs of it in the device's memory: g itself, or those of a layout's devices.
 func (o Options) setPages(lim *backend.Limits, dev backend.Device, parts []*graph.Graph, g *graph.Graph, reserved int64) error {
-	var weights, adapters int64
+	var adapters int64
 	for _, part := range parts {
-		tables := part.HostTables()
 		for _, w := range part.Weights {
-			if tables[w] == 0 {
-				weights += w.Bytes()
-			}
 			adapters += adapterBytes(dev, w)
 		}
 	}
-	weights += adapters
+	weights := weightBytes(parts) + adapters
 	p := backend.NewPaging(g, lim)
 	p.Spread(parts)
 	lim.Pages = p.Most()
@@ -143,7 +138,7 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, parts []*grap
 	if err := o.setSwapPages(lim, dev, p); err != nil {
 		return err
 	}
-	if err := roomFor(g, weights, dev, reserved); err != nil {
+	if err := roomFor(weights, dev, reserved); err != nil {
 		return err
 	}
 	if err := o.KV.fits(dev, weights-adapters, reserved); err != nil {
@@ -166,8 +161,8 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, parts []*grap
 		pages = p.Fit(budget, times)
 	}
 	if pages < lim.SeqPages {
-		return noMemory("a request of the whole context, %d tokens, takes %d pages of the cache, %s in all, and there are %s for it; %s%s, or keep it in int8 (--kv-type)",
-			lim.SeqPages*lim.PageSize, lim.SeqPages, size.Text(p.Bytes(lim.SeqPages, times)), size.Text(budget), shorter(pages*lim.PageSize), o.KV.more())
+		return noMemory("a request of the whole context, %d tokens, takes %d pages of the cache, %s in all, and there are %s for it%s",
+			lim.SeqPages*lim.PageSize, lim.SeqPages, size.Text(p.Bytes(lim.SeqPages, times)), size.Text(budget), o.KV.more())
 	}
 	if o.KV == (Budget{}) {
 		pages = min(pages, lim.Pages)
@@ -185,20 +180,8 @@ func adapterBytes(dev backend.Device, w *graph.Weight) int64 {
 	return graph.BF16.RowBytes(w.Slots.Count * w.Slots.Rank * (w.Out.Len() + w.In.Len()))
 }
 
-// shorter is advice to lower the context to so many tokens, if there are any.
-func shorter(tokens int) string {
-	if tokens == 0 {
-		return ""
-	}
-	return fmt.Sprintf("lower the context to %d (--ctx), ", tokens)
-}
-
-// smaller are the formats that every device keeps as they are, the best first.
-var smaller = []quant.Format{quant.Q8_0, quant.Q4_0}
-
-// roomFor refuses a model whose weights do not fit in what is free of the device's memory, and says in what format they would, with
-// a tenth to spare for the cache.
-func roomFor(g *graph.Graph, weights int64, dev backend.Device, reserved int64) error {
+// roomFor refuses a model whose weights do not fit in what is free of the device's memory.
+func roomFor(weights int64, dev backend.Device, reserved int64) error {
 	m, ok := dev.(backend.MemoryInfo)
 	if !ok {
 		return nil
@@ -210,30 +193,22 @@ func roomFor(g *graph.Graph, weights int64, dev backend.Device, reserved int64) 
 	if weights < free {
 		return nil
 	}
-	advice, alone := "no format makes them fit: take a smaller model", weights < total-total/10
-	if alone {
-		advice = "take a smaller model"
+	stop := ""
+	if weights < total-total/10 {
+		stop = "; stop what else uses it, or take a smaller model"
 	}
-	for _, f := range smaller {
-		if n := bytesIn(g, f); n < free-free/10 {
-			advice = fmt.Sprintf("as %s they would take %s: ridge convert --type %s", f, size.Text(n), f)
-			break
-		}
-	}
-	if alone {
-		advice += ", or stop what else uses it"
-	}
-	return noMemory("the model's weights take %s, and of the %s of device %s %s are free; %s", size.Text(weights), size.Text(total), dev.Info().Name, size.Text(free), advice)
+	return noMemory("the model's weights take %s, and of the %s of device %s %s are free%s", size.Text(weights), size.Text(total), dev.Info().Name, size.Text(free), stop)
 }
 
-// bytesIn is what the weights take with the matrices in a format, where that is smaller.
-func bytesIn(g *graph.Graph, f quant.Format) (n int64) {
-	for _, w := range g.Weights {
-		each := w.Bytes()
-		if in := w.In.Len(); w.Out.Len() > 1 && in%f.Block() == 0 {
-			each = min(each, int64(w.Matrices())*int64(w.Out.Len())*f.RowBytes(in))
+// weightBytes is what the weights of a device's graphs take in its memory.
+func weightBytes(parts []*graph.Graph) (n int64) {
+	for _, part := range parts {
+		tables := part.HostTables()
+		for _, w := range part.Weights {
+			if tables[w] == 0 {
+				n += w.Bytes()
+			}
 		}
-		n += each
 	}
 	return n
 }

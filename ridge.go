@@ -49,6 +49,7 @@ type Model struct {
 	name        string
 	dir         *modeldir.Dir
 	device      backend.Device
+	backend     string           // Options.Backend
 	others      []backend.Device // of a layout, beside it
 	engine      *engine.Engine
 	price       *price.Model // nil: steps cannot be priced
@@ -147,8 +148,7 @@ const prefaultedAhead = 1 << 30
 
 // graph opens the chosen device, builds the model's graph for it, and says what the passes are to do.
 func (m *Model) graph(o Options) (g *graph.Graph, passes pass.Options, err error) {
-	cache, err := device.CacheType(o.Backend, o.Cache)
-	if err != nil {
+	if _, err = device.CacheType(o.Backend, o.Cache); err != nil {
 		return nil, passes, err
 	}
 	if m.device, err = m.runtime.devices.Open(o.device()); err != nil {
@@ -157,18 +157,14 @@ func (m *Model) graph(o Options) (g *graph.Graph, passes pass.Options, err error
 	if err := m.runtime.withhold(m.device); err != nil {
 		return nil, pass.Options{}, err
 	}
-	info := m.device.Info()
-	m.readsFiles = !device.OnGPU(o.Backend)
+	m.backend, m.readsFiles = o.Backend, !device.OnGPU(o.Backend)
 	if m.pooling, err = o.pooling(m.dir); err != nil {
 		return nil, passes, err
 	}
 	if err = m.readHead(); err != nil {
 		return nil, passes, err
 	}
-	if g, err = m.dir.Model.Graph(model.Options{Act: info.Act, Cache: cache, AllHidden: m.pooling != PoolLast}); err != nil {
-		return nil, passes, err
-	}
-	if g, err = o.Speculation.keep(g, m.dir); err != nil {
+	if g, passes, err = m.graphOn(m.device, o); err != nil {
 		return nil, passes, err
 	}
 	for _, w := range m.dir.Model.Warnings {
@@ -176,11 +172,27 @@ func (m *Model) graph(o Options) (g *graph.Graph, passes pass.Options, err error
 			o.Note(strings.TrimPrefix(w, "model: "))
 		}
 	}
+	return g, passes, nil
+}
+
+// graphOn builds the model's graph for a device, and says what the passes are to do.
+func (m *Model) graphOn(dev backend.Device, o Options) (g *graph.Graph, passes pass.Options, err error) {
+	cache, err := device.CacheType(o.Backend, o.Cache)
+	if err != nil {
+		return nil, passes, err
+	}
+	info := dev.Info()
+	if g, err = m.dir.Model.Graph(model.Options{Act: info.Act, Cache: cache, AllHidden: m.pooling != PoolLast}); err != nil {
+		return nil, passes, err
+	}
+	if g, err = o.Speculation.keep(g, m.dir); err != nil {
+		return nil, passes, err
+	}
 	if err := o.checkContext(m.dir.Model.Config, g); err != nil {
 		return nil, passes, err
 	}
 	weights, err := pass.OnLoadFormat(o.Quantization, info.Act)
-	passes = pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Inputs: pass.OnLoadInputs(o.Quantization), Kernels: compile.Kernels{Device: m.device}, Adapters: o.adapters()}
+	passes = pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Inputs: pass.OnLoadInputs(o.Quantization), Kernels: compile.Kernels{Device: dev}, Adapters: o.adapters()}
 	return g, passes, err
 }
 

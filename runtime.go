@@ -137,15 +137,19 @@ func (r *Runtime) giveBack(name string, bytes int64) {
 	r.reserved[name] -= bytes
 }
 
+// reservedOn is how many bytes of a device a model may not have.
+func (r *Runtime) reservedOn(name string) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reserved[name]
+}
+
 // place has f load a model's numbers on a device where so many bytes are reserved for other models, and notes how many more there are then. One
 // model at a time: two that are loaded together must not both find the same memory free.
 func (r *Runtime) place(name string, f func(reserved int64) (bytes int64, err error)) (int64, error) {
 	r.placing.Lock()
 	defer r.placing.Unlock()
-	r.mu.Lock()
-	reserved := r.reserved[name]
-	r.mu.Unlock()
-	n, err := f(reserved)
+	n, err := f(r.reservedOn(name))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reserved[name] += n
