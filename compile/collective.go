@@ -17,6 +17,7 @@ type Ranks struct {
 
 	// Devices that exchange numbers by themselves: see join.
 	tensor, pipeline backend.Peers
+	hosted           [pass.Exchanges]bool // devices of the group are of several backends: the host moves what they exchange
 }
 
 // Set says through which group something is exchanged.
@@ -78,7 +79,7 @@ func (p *Program) together(n *graph.Node) (together, error) {
 }
 
 func (p *Program) cannotExchange(n *graph.Node) error {
-	return fmt.Errorf("compile: device %s cannot take part in %s: the host cannot write its activations; cpu and ref can", p.dev.Info().Name, n)
+	return fmt.Errorf("compile: device %s cannot take part in %s: the host cannot write its activations", p.dev.Info().Name, n)
 }
 
 // newCollective checks that this program can take part in a collective.

@@ -3,6 +3,7 @@ package compile
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -26,34 +27,55 @@ type Group struct {
 	alike    bool // all devices have all logits
 }
 
-// CompileGroup makes the program of a layout's devices, which are given by stage, then tensor rank. g is the graph before the passes.
+// Member is a device of a group, with the graph before the passes as that device computes it, and what the passes do for it. The graphs of a group are of one model, and
+// differ in the types of activations alone.
+type Member struct {
+	Device backend.Device
+	Graph  *graph.Graph
+	Passes pass.Options // but Layout and Rank
+}
+
+// CompileGroup makes the program of a layout's devices, all of a kind, which are given by stage, then tensor rank. g is the graph before the passes.
 func CompileGroup(g *graph.Graph, o pass.Options, devs []backend.Device, files Tensors, lim backend.Limits) (*Group, error) {
-	l := o.Layout
-	if l.Data != 1 || len(devs) != l.Devices() {
-		return nil, fmt.Errorf("compile: %d devices for the layout %s; one replica on as many devices as it takes can run", len(devs), l)
+	var all []Member
+	for _, d := range devs {
+		all = append(all, Member{d, g, o})
 	}
+	return CompileMembers(o.Layout, all, files, lim)
+}
+
+// CompileMembers is CompileGroup for devices that may be of several backends. Where some of those that exchange numbers do not do so by themselves, or are of another
+// backend, the host moves what they exchange.
+func CompileMembers(l pass.Layout, members []Member, files Tensors, lim backend.Limits) (*Group, error) {
+	if l.Data != 1 || len(members) != l.Devices() {
+		return nil, fmt.Errorf("compile: %d devices for the layout %s; one replica on as many devices as it takes can run", len(members), l)
+	}
+	g := members[0].Graph
 	groups, err := CacheGroups(g, lim)
 	if err != nil {
 		return nil, err
 	}
-	x := &Group{groups: groups, ids: tokenIDs(g), limits: lim, alike: len(devs) == l.Tensor}
-	ranks := make([]Ranks, len(devs))
+	x := &Group{groups: groups, ids: tokenIDs(g), limits: lim, alike: len(members) == l.Tensor}
+	ranks := make([]Ranks, len(members))
 	for _, g := range l.Groups() {
 		peers := local.New(len(g.Devices))
 		x.comms = append(x.comms, peers[0])
+		mixed := !byThemselves(members, g.Devices)
 		for i, device := range g.Devices {
 			ranks[device].Set(g.Exchange, peers[i])
+			ranks[device].hosted[g.Exchange] = mixed
 		}
 	}
-	if err := x.join(devs, ranks); err != nil {
+	if err := x.join(members, ranks); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	for i, dev := range devs {
-		o.Rank = l.Rank(i)
-		part, err := pass.Run(g, pass.All, o)
+	for i, m := range members {
+		o := m.Passes
+		o.Layout, o.Rank = l, l.Rank(i)
+		part, err := pass.Run(m.Graph, pass.All, o)
 		if err == nil {
 			var p *Program
-			if p, err = compileRank(part, dev, files, lim, groups, ranks[i]); err == nil {
+			if p, err = compileRank(part, m.Device, files, lim, groups, ranks[i]); err == nil {
 				x.programs = append(x.programs, p)
 				continue
 			}
@@ -70,13 +92,24 @@ func CompileGroup(g *graph.Graph, o pass.Options, devs []backend.Device, files T
 	return x, nil
 }
 
+// byThemselves reports whether some members exchange numbers by themselves, all in one way.
+func byThemselves(members []Member, which []int) bool {
+	first := reflect.TypeOf(members[which[0]].Device)
+	for _, i := range which {
+		if _, ok := members[i].Device.(backend.Exchanger); !ok || reflect.TypeOf(members[i].Device) != first {
+			return false
+		}
+	}
+	return true
+}
+
 // join makes every device one of its groups, all at the same time.
-func (x *Group) join(devs []backend.Device, ranks []Ranks) error {
-	errs := make([]error, len(devs))
+func (x *Group) join(members []Member, ranks []Ranks) error {
+	errs := make([]error, len(members))
 	var joining sync.WaitGroup
-	for i, dev := range devs {
+	for i, m := range members {
 		joining.Go(func() {
-			if errs[i] = ranks[i].join(dev); errs[i] != nil {
+			if errs[i] = ranks[i].join(m.Device); errs[i] != nil {
 				x.abort(errs[i])
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/comm"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/pass"
 )
 
 // join makes the device one of its groups, if it does collectives by itself. All ranks do so at the same time.
@@ -15,10 +16,11 @@ func (r *Ranks) join(dev backend.Device) (err error) {
 		return nil
 	}
 	for _, g := range []struct {
+		of    pass.Exchange
 		comm  comm.Communicator
 		peers *backend.Peers
-	}{{r.Tensor, &r.tensor}, {r.Pipeline, &r.pipeline}} {
-		if g.comm == nil || g.comm.Size() == 1 {
+	}{{pass.OfTensor, r.Tensor, &r.tensor}, {pass.OfPipeline, r.Pipeline, &r.pipeline}} {
+		if g.comm == nil || g.comm.Size() == 1 || r.hosted[g.of] {
 			continue
 		}
 		if *g.peers, err = x.Join(g.comm); err != nil {

@@ -19,6 +19,8 @@ type Layout struct {
 	// Sequence is how many devices divide the rows of every step, each with all of the layers' weights; 0 or 1: none. Method is how they attend: Ulysses or Ring.
 	Sequence int    `json:"sequence,omitempty"`
 	Method   string `json:"sequence_method,omitempty"`
+	// Layers is how many layers each stage of the pipeline has, 1 at least; nil: as equally many as can be.
+	Layers []int `json:"layers,omitempty"`
 }
 
 // Rank is a device of a layout.
@@ -31,6 +33,11 @@ type Rank struct {
 
 // OneDevice is the layout without parallelism.
 var OneDevice = Layout{Tensor: 1, Pipeline: 1, Data: 1}
+
+// Split is the layout of two devices of which the second has so many last layers of a graph, and what is behind them.
+func Split(layers, last int) Layout {
+	return Layout{Tensor: 1, Pipeline: 2, Data: 1, Layers: []int{layers - last, last}}
+}
 
 // Devices is how many devices the layout takes.
 func (l Layout) Devices() int { return l.Tensor * l.Pipeline * l.Data * l.ranks() }
@@ -51,6 +58,7 @@ const (
 	OfTensor   Exchange = iota // sums of the devices that share layers
 	OfPipeline                 // what stages hand on
 	OfSequence                 // rows, keys and values
+	Exchanges                  // how many there are
 )
 
 // Group is devices of a replica, by their numbers, that exchange something.
@@ -91,6 +99,9 @@ func (l Layout) String() string {
 	if l.ranks() > 1 {
 		s += fmt.Sprintf(" sp%d %s", l.Sequence, l.Method)
 	}
+	for i, n := range l.Layers {
+		s += fmt.Sprintf("%s%d", map[bool]string{true: " layers ", false: "+"}[i == 0], n)
+	}
 	return s
 }
 
@@ -115,7 +126,39 @@ func (l Layout) Sources() int { return l.expert() / l.within() }
 func (l Layout) pieces() int { return max(l.Tensor/l.within(), 1) }
 
 // stage is the pipeline stage that a layer belongs to, of so many layers.
-func (l Layout) stage(layer, layers int) int { return layer * l.Pipeline / layers }
+func (l Layout) stage(layer, layers int) int {
+	if l.Layers == nil {
+		return layer * l.Pipeline / layers
+	}
+	for stage, n := range l.Layers {
+		if layer < n {
+			return stage
+		}
+		layer -= n
+	}
+	return l.Pipeline - 1
+}
+
+// checkLayers says why stages cannot have the layers that Layers gives them, of so many.
+func (l Layout) checkLayers(layers int) error {
+	if l.Layers == nil {
+		return nil
+	}
+	if len(l.Layers) != l.Pipeline {
+		return fmt.Errorf("the layout %s says of %d pipeline stages how many layers they have", l, len(l.Layers))
+	}
+	sum := 0
+	for stage, n := range l.Layers {
+		if n < 1 {
+			return fmt.Errorf("the layout %s gives pipeline stage %d no layers; 1 at least is possible", l, stage)
+		}
+		sum += n
+	}
+	if sum != layers {
+		return fmt.Errorf("the stages of the layout %s have %d layers together, and there are %d", l, sum, layers)
+	}
+	return nil
+}
 
 // Check says why a graph cannot be spread so; nil when it can.
 func (l Layout) Check(g *graph.Graph) error {
@@ -137,6 +180,8 @@ func (l Layout) divides(g *graph.Graph) error {
 	}
 	if n := g.Layers(); l.Pipeline > n {
 		return fmt.Errorf("%d pipeline stages for the %d layers of %s; at most one stage a layer is possible", l.Pipeline, n, g.Name)
+	} else if err := l.checkLayers(n); err != nil {
+		return err
 	}
 	if err := l.checkSequence(g); err != nil {
 		return err

@@ -63,6 +63,9 @@ func TestPartitionGoldens(t *testing.T) {
 		{"llama-default", pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ulysses}},
 		{"gptoss-yarn", pass.Layout{Tensor: 2, Pipeline: 1, Data: 1, Expert: 4, Sequence: 2, Method: pass.Ulysses}},
 		{"qwen3.5-wide", pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ring}},
+		{"qwen3.5-wide", pass.Split(4, 3)},
+		{"llama-mqa-tied-bias", pass.Split(2, 1)},
+		{"gemma4", pass.Split(small(t, "gemma4").Layers(), 1)}, // which attends to keys of layers before
 	} {
 		name, l := c.name, c.l
 		g := small(t, name)
@@ -145,6 +148,9 @@ func TestPartitionRefuses(t *testing.T) {
 	}{
 		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 3, Pipeline: 1, Data: 1}}, "heads cannot be divided equally among 3 devices"},
 		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 9, Data: 1}}, "9 pipeline stages for the "},
+		{"llama-default", pass.Options{Layout: pass.Split(2, 2)}, "gives pipeline stage 0 no layers"},
+		{"llama-default", pass.Options{Layout: pass.Split(3, 1)}, "have 3 layers together, and there are 2"},
+		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Expert: 2, Layers: []int{1, 1}}}, "says of 2 pipeline stages"},
 		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1, Expert: 2}}, "divides experts, and llama has none"},
 		{"qwen3moe-ofall", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Expert: 2}}, "divides experts among 2 devices"},
 		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}, Rank: pass.Rank{Tensor: 2}}, "rank 2 is none of the layout tp2"},

@@ -32,6 +32,7 @@ type Device struct {
 	steps     *steps
 	sampler   *sampler
 	read      reading
+	writes    [2]writing
 
 	// What launches that cut their work in pieces meet in, one launch after the other: the pieces of matrix products, those of
 	// gemm's (all 0xff between launches), counters that are zero between launches, and squares of rows from one launch to the next.
@@ -58,6 +59,7 @@ var (
 	_ backend.Measurer  = (*Device)(nil)
 	_ backend.NormFuser = (*Device)(nil)
 	_ backend.Refuser   = (*Device)(nil)
+	_ backend.Writer    = (*Device)(nil)
 
 	_ backend.LevelMeasurer = (*Device)(nil)
 )
@@ -290,6 +292,7 @@ func (d *Device) Close() error {
 		d.steps.close()
 		d.sampler.close()
 		d.upload.close()
+		first = errors.Join(first, d.writes[0].close(d.ctx), d.writes[1].close(d.ctx))
 		if d.read.host != nil {
 			d.ctx.FreeHost(d.read.host)
 		}

@@ -36,7 +36,7 @@ func TestOnStandIn(t *testing.T) {
 	if out, err := exec.Command(cc, "-shared", "-fPIC", "-O1", "-o", filepath.Join(dir, "libcuda.so.1"), source).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^(TestOnStandIn|TestLaunchSequence|TestFusedTimes|TestPlainSteps|TestSwap|TestUpload|TestUploadOfCutFile|TestHiddenStates|TestGroup|TestGroupRefused)$", "-test.timeout=5m")
+	cmd := exec.Command(os.Args[0], "-test.run=^(TestOnStandIn|TestLaunchSequence|TestFusedTimes|TestPlainSteps|TestSwap|TestUpload|TestUploadOfCutFile|TestHiddenStates|TestGroup|TestGroupRefused|TestWrite|TestMixedGroup)$", "-test.timeout=5m")
 	log := filepath.Join(dir, "launches")
 	if err := os.WriteFile(log, nil, 0o644); err != nil {
 		t.Fatal(err)

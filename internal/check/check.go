@@ -22,6 +22,7 @@ import (
 type Options struct {
 	Devices []backend.Device // one, or as many as the Layout takes, by stage and then tensor rank
 	Layout  pass.Layout      // over the devices
+	Last    int              // the second of two Devices, which may be of another backend, has so many last layers; 0: the Layout says what they have
 	Cache   graph.Type       // of keys and values
 	Chunk   int              // tokens of a prompt computed in one step; 0: all of them
 	// Meet has the devices of the Layout meet, where they are of a process each: Devices is this one's then. It is given what must be the same on all. nil: all are of this process.
@@ -30,13 +31,13 @@ type Options struct {
 	adapters pass.Adapters // that are resident at once
 }
 
-func (o *Options) passes(exact bool) pass.Options {
-	return pass.Options{Layout: o.Layout, Q8: o.Devices[0].Info().Q8 && !exact, Kernels: compile.Kernels{Device: o.Devices[0]}, Adapters: o.adapters}
+func (o *Options) passes(dev backend.Device, exact bool) pass.Options {
+	return pass.Options{Layout: o.Layout, Q8: dev.Info().Q8 && !exact, Kernels: compile.Kernels{Device: dev}, Adapters: o.adapters}
 }
 
 // program compiles a graph for the devices. With exact, inputs of quantised matrices stay in floats.
 func (o *Options) program(g *graph.Graph, b *modeldir.Dir, lim backend.Limits, exact bool) (compile.Runner, error) {
-	passes := o.passes(exact)
+	passes := o.passes(o.Devices[0], exact)
 	switch {
 	case o.Meet != nil:
 		w, err := o.meet(b)
@@ -50,13 +51,28 @@ func (o *Options) program(g *graph.Graph, b *modeldir.Dir, lim backend.Limits, e
 		}
 		return lead, nil
 	case len(o.Devices) > 1:
-		return compile.CompileGroup(g, passes, o.Devices, b, lim)
+		var members []compile.Member
+		for _, d := range o.Devices {
+			members = append(members, compile.Member{Device: d, Graph: g, Passes: o.passes(d, exact)})
+		}
+		return compile.CompileMembers(o.Layout, members, b, lim)
 	}
 	g, err := pass.Run(g, pass.All, passes)
 	if err != nil {
 		return nil, err
 	}
 	return compile.Compile(g, o.Devices[0], b, lim)
+}
+
+// backend is the names of the devices, each once.
+func (o *Options) backend() string {
+	var names []string
+	for _, d := range o.Devices {
+		if name := d.Info().Name; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " and ")
 }
 
 func (o *Options) meet(b *modeldir.Dir) (*world.World, error) {
@@ -87,13 +103,19 @@ func Work(path string, o Options) error {
 	if err != nil {
 		return err
 	}
-	err = ranks.Work(g, o.passes(quantised(b.Model, g)), o.Devices[0], b, w)
+	err = ranks.Work(g, o.passes(o.Devices[0], quantised(b.Model, g)), o.Devices[0], b, w)
 	return errors.Join(err, w.Close())
 }
 
 // graph is the model's graph, and fits the layout to it.
 func (o *Options) graph(b *modeldir.Dir) (*graph.Graph, error) {
 	g, err := b.Model.Graph(graphOptions(*o))
+	if err == nil && o.Last > 0 {
+		o.Layout = pass.Split(g.Layers(), o.Last)
+		if err = o.Layout.Check(g); err != nil {
+			err = fmt.Errorf("check: %w", err)
+		}
+	}
 	if err == nil && o.Layout.Sequence > 1 {
 		if o.Layout, err = o.Layout.Fit(g); err != nil {
 			err = fmt.Errorf("check: %w", err)
@@ -169,7 +191,7 @@ func compareModel(b *modeldir.Dir, g *golden, o Options) (*Result, error) {
 // compareProgram computes every golden case; slots are the adapters of each, nil: there are none.
 func compareProgram(prog compile.Runner, g *golden, o Options, exact bool, slots []int) (*Result, error) {
 	r := &runner{prog: prog, past: make([]int, len(g.cases)), slots: slots, whole: g.whole}
-	res := &Result{File: g.file, Backend: o.Devices[0].Info().Name, Tolerance: Tolerance}
+	res := &Result{File: g.file, Backend: o.backend(), Tolerance: Tolerance}
 	if exact {
 		res.Tolerance = QuantisedTolerance
 	}

@@ -1,0 +1,129 @@
+package cuda
+
+import (
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/backend/cuda/ptx"
+	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/internal/testkit"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+)
+
+// TestWrite: rows that the host has written are read back, rounded to the value's type, also where several copies are under way.
+func TestWrite(t *testing.T) {
+	d, err := New(Options{})
+	if err != nil {
+		t.Skipf("no GPU to test on: %v", err)
+	}
+	defer d.Close()
+	for _, typ := range []graph.Type{graph.F32, graph.BF16} {
+		for _, n := range []int{1, 3, 700} { // more than one part, and larger than before
+			v := &graph.Value{Name: "rows", Axis: graph.Axis{Name: "hidden", Count: 96, Size: 1}, Type: typ}
+			var buffers []backend.Buffer
+			var rows [3][]float32
+			for i := range rows {
+				b, err := d.Alloc(int64(n)*v.RowBytes(), "rows")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer d.Free(b)
+				buffers = append(buffers, b)
+				for k := range n * 96 {
+					rows[i] = append(rows[i], math.Float32frombits(math.Float32bits(float32(k*(i+1))/7)&^0xffff)) // a BF16
+				}
+				if err := d.Write(v, b, rows[i], n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range rows {
+				got := make([]float32, n*96)
+				if err := d.Read(got, v, buffers[i], 0, n); err != nil || !slices.Equal(got, rows[i]) {
+					t.Errorf("%s: value %d of %d rows is not what was written (%v)", typ, i, n, err)
+				}
+			}
+			if err := d.Write(v, buffers[0], rows[0], n+1); err == nil || !strings.Contains(err.Error(), "rows of rows") {
+				t.Errorf("more rows than there is room for: %v", err)
+			}
+		}
+	}
+}
+
+// TestMixedGroup: a stage on a CPU and one on a GPU, in either order, exchange rows through the host. A step that fails on one ends what the other waits for, and the next is computed.
+func TestMixedGroup(t *testing.T) {
+	if _, err := Devices(); err != nil {
+		t.Skipf("no GPU to test on: %v", err)
+	}
+	b, err := modeldir.Open("../../internal/check/testdata/llama-default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	steps := testkit.Steps{{5, 1}, {1, 1}, {1, 1}}
+	lim := testkit.LimitsFor(steps, 16)
+	for _, last := range []string{"cuda", "cpu"} {
+		gpu, err := New(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer gpu.Close()
+		host, err := cpu.New(cpu.Options{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer host.Close()
+		var members []compile.Member
+		for _, d := range []backend.Device{host, gpu} {
+			info := d.Info()
+			g, err := b.Model.Graph(model.Options{Act: info.Act, Cache: graph.F16})
+			if err != nil {
+				t.Fatal(err)
+			}
+			members = append(members, compile.Member{Device: d, Graph: g, Passes: pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: d}}})
+		}
+		if last == "cpu" {
+			slices.Reverse(members)
+		}
+		lim.KeepAll(members[0].Graph)
+		group, err := compile.CompileMembers(pass.Split(2, 1), members, b, lim)
+		if errors.Is(err, ptx.ErrMissing) && os.Getenv("CI") != "true" {
+			t.Skip("the source of a kernel is newer than the PTX; make ptx rebuilds that")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := group.String(); strings.Count(text, "host Send") != 1 || strings.Count(text, "host Recv") != 1 {
+			t.Errorf("%s last: the host does not move what the devices exchange:\n%s", last, text)
+		}
+		if group.CanSample() {
+			t.Errorf("%s last: the first stage would not know the tokens", last)
+		}
+		logits := make([]float32, 2*group.Vocab())
+		batches := testkit.Sequence(steps, lim, group.Ids(), false, 1)
+		wrong := testkit.Sequence(steps, lim, group.Ids(), false, 2)[0]
+		wrong.Embeddings, wrong.EmbeddingRows = make([]float32, 1), []int32{0} // not a row: its launch is an error
+		if last == "cpu" {
+			if err := group.Run(wrong); err == nil {
+				t.Error("a step that cannot be launched is none")
+			}
+		}
+		for _, batch := range batches {
+			if err := group.Run(batch); err != nil {
+				t.Fatal(err)
+			}
+			if err := group.Logits(logits, 0, len(batch.LogitsIndices)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		group.Close()
+	}
+}

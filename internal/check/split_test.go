@@ -1,0 +1,93 @@
+package check
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
+)
+
+// TestSplits: models whose first layers are on one backend and whose last ones are on another compute what upstream does, wherever they are cut.
+func TestSplits(t *testing.T) {
+	ran := 0
+	for _, dir := range splitModels(t) {
+		for last := 1; last < layersOf(t, dir); last++ {
+			name := []string{"cpu", "ref"}
+			if ran++; ran%2 == 0 {
+				name = []string{"ref", "cpu"}
+			}
+			t.Run(filepath.Base(dir)+"/"+pass.Split(layersOf(t, dir), last).String()+"/"+name[0], func(t *testing.T) {
+				o := Options{Last: last, Cache: graph.F32}
+				for _, n := range name {
+					d := layoutDevices[n]()
+					defer d.Close()
+					o.Devices = append(o.Devices, d)
+				}
+				compareSplit(t, dir, o)
+			})
+		}
+	}
+	if ran < 40 {
+		t.Errorf("models were cut in %d ways", ran)
+	}
+}
+
+// TestSplitsOnGPU: the same of a CPU and a GPU.
+func TestSplitsOnGPU(t *testing.T) {
+	for _, dir := range splitModels(t) {
+		for last := 1; last < layersOf(t, dir); last++ {
+			t.Run(filepath.Base(dir)+"/"+pass.Split(layersOf(t, dir), last).String(), func(t *testing.T) {
+				first := layoutDevices["cpu"]()
+				defer first.Close()
+				compareSplit(t, dir, Options{Last: last, Cache: graph.F32, Devices: []backend.Device{first, gpuPair(t)[0]}})
+			})
+		}
+	}
+}
+
+// splitModels are the small models and, unless tests are to be short, the reference architectures.
+func splitModels(t *testing.T) (dirs []string) {
+	files, err := filepath.Glob("testdata/*/config.json")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("the small models are missing: %v, %v", files, err)
+	}
+	if more, err := filepath.Glob(filepath.Join(shared, "reference/architectures/*/config.json")); err == nil && !testing.Short() {
+		files = append(files, more...)
+	}
+	for _, f := range files {
+		if layersOf(t, filepath.Dir(f)) > 1 {
+			dirs = append(dirs, filepath.Dir(f))
+		}
+	}
+	return dirs
+}
+
+// layersOf is how many layers a model has; 0 of an architecture that is not there yet.
+func layersOf(t *testing.T, dir string) int {
+	t.Helper()
+	b, err := modeldir.Open(dir)
+	if err != nil {
+		return 0
+	}
+	defer b.Close()
+	g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
+	if err != nil {
+		return 0
+	}
+	return g.Layers()
+}
+
+func compareSplit(t *testing.T, dir string, o Options) {
+	t.Helper()
+	res, err := Model(dir, dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !res.OK {
+		t.Errorf("%+v", *res)
+	}
+}
