@@ -3,6 +3,7 @@
 package speculate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ type Options struct {
 	Weights   quant.Format // that matrices in floats are quantised to on load; Invalid: they stay as they are
 	Inputs    pass.Inputs  // how inputs of matrices in INT8 are rounded
 	Rate      float64      // at which drafted tokens are accepted
-	Draft     int          // tokens of a draft, at most
+	Drafts    []int        // lengths of drafts that are verified in every step, the longest being the most of the adaptive ones
 	Sequences int          // the most that decode together
 	Tokens    int          // of an answer
 	Chunk     int          // the most tokens of a step
@@ -45,10 +46,21 @@ type Files struct {
 type Row struct {
 	Sequences int     `json:"sequences"`
 	Without   float64 `json:"without"`
-	Fixed     float64 `json:"fixed"`     // with drafts of Options.Draft tokens in every step
+	Fixed     []Fixed `json:"fixed"`     // with drafts in every step
 	Adaptive  float64 `json:"adaptive"`  // with as many as are worth it by price
 	Predicted float64 `json:"predicted"` // the adaptive rate by the price of its steps, drafting left out; 0: it was not known
 	Accepted  float64 `json:"accepted"`  // tokens that a sequence got of drafts in a step, adaptive
+}
+
+// Fixed is the rate with drafts of one length in every step.
+type Fixed struct {
+	Draft int     `json:"draft"`
+	Rate  float64 `json:"rate"`
+}
+
+// Best is the fastest of the fixed lengths.
+func (r *Row) Best() Fixed {
+	return slices.MaxFunc(r.Fixed, func(a, b Fixed) int { return cmp.Compare(a.Rate, b.Rate) })
 }
 
 // Runner is a model on a device, with a draft model beside it or none, ready to be measured.
@@ -69,8 +81,8 @@ func New(m Files, small *Files, dev backend.Device, p *price.Profile, o Options)
 			r.Close()
 		}
 	}()
-	pageSize := graph.PageTokens(o.Cache)
-	lim := backend.Limits{Tokens: max(o.Chunk, o.Sequences*(1+o.Draft)), Seqs: o.Sequences, Logits: o.Sequences * (1 + o.Draft), PageSize: pageSize}
+	pageSize, longest := graph.PageTokens(o.Cache), slices.Max(o.Drafts)
+	lim := backend.Limits{Tokens: max(o.Chunk, o.Sequences*(1+longest)), Seqs: o.Sequences, Logits: o.Sequences * (1 + longest), PageSize: pageSize}
 	lim.SeqPages = (prompt+o.Tokens)/pageSize + 1
 	lim.Pages = lim.SeqPages * lim.Seqs
 	if r.prog, err = compiled(m, dev, o, lim); err != nil || small == nil {
@@ -118,57 +130,86 @@ type predictor struct{ *price.Model }
 // Predict implements predict.Predictor.
 func (p predictor) Predict(s sched.Shape) float64 { return p.PredictShape(price.Shape(s)) }
 
-// Run measures so many sequences, each mode after a run that does not count.
-func (r *Runner) Run(sequences, runs int) (Row, error) {
-	row := Row{Sequences: sequences}
-	for _, mode := range []struct {
-		rate *float64
-		s    engine.Speculation
-	}{{&row.Without, engine.Speculation{}}, {&row.Fixed, engine.Speculation{Tokens: r.o.Draft, Always: true}}, {&row.Adaptive, engine.Speculation{Tokens: r.o.Draft}}} {
-		m, err := r.measure(sequences, runs, mode.s)
-		if err != nil {
+// mode is an engine with drafts of one kind, or without, and what its rounds came to.
+type mode struct {
+	engine *engine.Engine
+	steps  stepLog
+	failed error // a drafter's
+	rounds []measured
+}
+
+// measured is what one round came to: rates in tokens a second.
+type measured struct{ rate, predicted, accepted float64 }
+
+// Run measures so many sequences. The modes take turns, forth and back, so that what slows the machine down for a while slows all of them; the first round of each does not count.
+func (r *Runner) Run(sequences, runs int) (row Row, err error) {
+	speculations := []engine.Speculation{{}, {Tokens: slices.Max(r.o.Drafts)}}
+	for _, n := range r.o.Drafts {
+		speculations = append(speculations, engine.Speculation{Tokens: n, Always: true})
+	}
+	var modes []*mode
+	defer func() {
+		for _, m := range modes {
+			m.engine.Close()
+		}
+	}()
+	for _, s := range speculations {
+		m := &mode{}
+		if m.engine, err = r.open(s, m); err != nil {
 			return row, err
 		}
-		if *mode.rate = m.rate; mode.rate == &row.Adaptive {
-			row.Predicted, row.Accepted = m.predicted, m.accepted
+		m.engine.OnStep(m.steps.add)
+		modes = append(modes, m)
+	}
+	for i := range 1 + runs {
+		for _, m := range modes {
+			x, err := r.round(m.engine, &m.steps, sequences)
+			if err = errors.Join(err, m.failed); err != nil {
+				return row, err
+			}
+			if i > 0 {
+				m.rounds = append(m.rounds, x)
+			}
 		}
+		slices.Reverse(modes)
+	}
+	if runs%2 == 0 { // they have been reversed an odd number of times
+		slices.Reverse(modes)
+	}
+	without, adaptive, fixed := modes[0], modes[1], modes[2:]
+	row = Row{Sequences: sequences, Without: without.median(rate), Adaptive: adaptive.median(rate)}
+	row.Predicted, row.Accepted = adaptive.median(func(x measured) float64 { return x.predicted }), adaptive.median(func(x measured) float64 { return x.accepted })
+	for i, m := range fixed {
+		row.Fixed = append(row.Fixed, Fixed{Draft: r.o.Drafts[i], Rate: m.median(rate)})
 	}
 	return row, nil
 }
 
-// measured is what runs came to: rates are medians, in tokens a second.
-type measured struct{ rate, predicted, accepted float64 }
-
-func (r *Runner) measure(sequences, runs int, s engine.Speculation) (m measured, err error) {
+// open starts an engine on the Runner's programs, which several may have as long as one of them runs at a time.
+func (r *Runner) open(s engine.Speculation, m *mode) (*engine.Engine, error) {
 	pricing, err := price.New(r.prog.Graph, r.profile)
 	if err != nil {
-		return m, err
+		return nil, err
 	}
-	var failed error
 	if s.Tokens > 0 {
-		s.Failed = func(err error) { failed = err }
+		s.Failed = func(err error) { m.failed = err }
 		if s.Drafter, err = r.drafter(); err != nil {
-			return m, err
+			return nil, err
 		}
 	}
-	e, err := engine.New(shared{r.prog}, engine.Options{Predictor: predictor{pricing}, Speculation: s, Index: "none"})
-	if err != nil {
-		return m, err
+	return engine.New(shared{r.prog}, engine.Options{Predictor: predictor{pricing}, Speculation: s, Index: "none"})
+}
+
+func rate(x measured) float64 { return x.rate }
+
+// median is that of the rounds' figures.
+func (m *mode) median(of func(measured) float64) float64 {
+	var all []float64
+	for _, x := range m.rounds {
+		all = append(all, of(x))
 	}
-	defer e.Close()
-	var steps stepLog
-	e.OnStep(steps.add)
-	var rates, predicted, accepted []float64
-	for i := range 1 + runs {
-		x, err := r.round(e, &steps, sequences)
-		if err = errors.Join(err, failed); err != nil {
-			return m, err
-		}
-		if i > 0 {
-			rates, predicted, accepted = append(rates, x.rate), append(predicted, x.predicted), append(accepted, x.accepted)
-		}
-	}
-	return measured{median(rates), median(predicted), median(accepted)}, nil
+	slices.Sort(all)
+	return all[len(all)/2]
 }
 
 func (r *Runner) drafter() (draft.Drafter, error) {
@@ -237,9 +278,4 @@ func (r *Runner) round(e *engine.Engine, steps *stepLog, sequences int) (m measu
 		m.predicted = tokens / predicted
 	}
 	return m, nil
-}
-
-func median(x []float64) float64 {
-	slices.Sort(x)
-	return x[len(x)/2]
 }

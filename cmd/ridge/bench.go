@@ -40,7 +40,7 @@ type benchFlags struct {
 	slots                int   // for adapters in the program at least
 	ops, asJSON          bool
 	accept               float64 // synthetic acceptance rate; -1: nothing is drafted
-	drafts               int     // tokens of a draft
+	drafts               []int   // tokens of drafts that are verified in every step, and the most of adaptive ones
 	draftModel           string
 }
 
@@ -75,12 +75,12 @@ memory bandwidth), the fraction of it that was reached and, once ridge calibrate
 
 --speculate measures speculative decoding with a synthetic acceptance instead: the engine decodes --decode tokens of given answers with --batch sequences,
 and each drafted token is accepted with this probability, whatever the model; nothing is sampled. It prints the rate without drafts, with --draft-max tokens
-drafted in every step, and with as many as the price of steps says are worth it. With --model-draft that model is run for every draft and takes its time;
+drafted in every step (several lengths, several columns), with as many as the price of steps says are worth it, and that as a share of the fastest of the others. With --model-draft that model is run for every draft and takes its time;
 else drafting takes none.`,
 		Example: `  ridge bench -m model.gguf
   ridge bench -m model.gguf -p 512 -n 128 -d 0,4096 -b 1,2,4,8,16,32 -t 1,2 --json
   ridge bench -m model.gguf -p 512 -b 16 --loras 0,1,16 --rank 16
-  ridge bench -m model.gguf -b 1,8,64 -n 128 --speculate 0.8 --draft-max 5
+  ridge bench -m model.gguf -b 1,8,64 -n 128 --speculate 0.8 --draft-max 2,3,5,8
   ridge bench --shape llama-3.2-1b --type Q4_0 --ops`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -116,7 +116,7 @@ else drafting takes none.`,
 	fl.IntVarP(&f.runs, "runs", "r", 3, "runs of each test, after one that does not count")
 	fl.IntVar(&f.chunk, "chunk", 0, "most tokens of a step; 0: what ridge serve starts with, 512 on the CPU and 2048 on a GPU")
 	fl.Float64Var(&f.accept, "speculate", -1, "measure speculative decoding with this synthetic acceptance rate of a drafted token, 0 to 1")
-	fl.IntVar(&f.drafts, "draft-max", 5, "with --speculate, most tokens of a draft")
+	addInts(fl, &f.drafts, "draft-max", "", []int{5}, "with --speculate, most tokens of a draft; of several lengths each is measured, and the price decides up to the longest")
 	fl.StringVar(&f.draftModel, "model-draft", "", "with --speculate, draft model whose time counts: GGUF file or Hugging Face directory; default: drafting takes no time")
 	fl.BoolVar(&f.ops, "ops", false, "time each kernel of a step")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")

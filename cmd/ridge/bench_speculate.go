@@ -17,8 +17,8 @@ import (
 
 // speculation adds the rows of speculative decoding to a report.
 func (f *benchFlags) speculation(b *modeldir.Dir, r *benchReport) error {
-	if !(f.accept >= 0 && f.accept <= 1) || f.drafts < 1 || f.drafts > draft.MaxTokens || len(f.decodes) == 0 {
-		return fmt.Errorf("--speculate is %g, --draft-max %d and --decode %v; 0 to 1, 1 to %d and a number of tokens are possible", f.accept, f.drafts, f.decodes, draft.MaxTokens)
+	if !(f.accept >= 0 && f.accept <= 1) || len(f.drafts) == 0 || slices.Min(f.drafts) < 1 || slices.Max(f.drafts) > draft.MaxTokens || len(f.decodes) == 0 {
+		return fmt.Errorf("--speculate is %g, --draft-max %v and --decode %v; 0 to 1, 1 to %d and a number of tokens are possible", f.accept, f.drafts, f.decodes, draft.MaxTokens)
 	}
 	dev, err := device.Open(f.device)
 	if err != nil {
@@ -49,7 +49,7 @@ func (f *benchFlags) speculation(b *modeldir.Dir, r *benchReport) error {
 		}
 		small = &speculate.Files{Model: d.Model, Tensors: d}
 	}
-	o := speculate.Options{Cache: cache, Weights: weights, Inputs: pass.OnLoadInputs(f.quantization), Rate: f.accept, Draft: f.drafts, Sequences: slices.Max(f.batches), Tokens: slices.Max(f.decodes), Chunk: cmp.Or(f.chunk, device.StepTokens(f.device.Backend))}
+	o := speculate.Options{Cache: cache, Weights: weights, Inputs: pass.OnLoadInputs(f.quantization), Rate: f.accept, Drafts: f.drafts, Sequences: slices.Max(f.batches), Tokens: slices.Max(f.decodes), Chunk: cmp.Or(f.chunk, device.StepTokens(f.device.Backend))}
 	m, err := speculate.New(speculate.Files{Model: b.Model, Tensors: b}, small, dev, profile, o)
 	if err != nil {
 		return err
@@ -71,13 +71,21 @@ func (f *benchFlags) speculation(b *modeldir.Dir, r *benchReport) error {
 func (f *benchFlags) printSpeculation(out io.Writer, r *benchReport) error {
 	fmt.Fprintf(out, "%s on %s; tokens/s, drafted tokens accepted with a synthetic probability of %g\n", r.Model, r.Device, f.accept)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "batch\twithout\tdrafts of %d\tgain\tby price\tgain\taccepted a step\tpredicted\t\n", f.drafts)
+	fmt.Fprint(w, "batch\twithout\t")
+	for _, n := range f.drafts {
+		fmt.Fprintf(w, "drafts of %d\tgain\t", n)
+	}
+	fmt.Fprint(w, "by price\tgain\tof the best\taccepted a step\tpredicted\t\n")
 	for _, x := range r.Speculation {
+		fmt.Fprintf(w, "%d\t%.1f\t", x.Sequences, x.Without)
+		for _, fixed := range x.Fixed {
+			fmt.Fprintf(w, "%.1f\t%.2f\t", fixed.Rate, fixed.Rate/x.Without)
+		}
 		predicted := "-"
 		if x.Predicted > 0 {
 			predicted = fmt.Sprintf("%.1f", x.Predicted)
 		}
-		fmt.Fprintf(w, "%d\t%.1f\t%.1f\t%.2f\t%.1f\t%.2f\t%.2f\t%s\t\n", x.Sequences, x.Without, x.Fixed, x.Fixed/x.Without, x.Adaptive, x.Adaptive/x.Without, x.Accepted, predicted)
+		fmt.Fprintf(w, "%.1f\t%.2f\t%.2f\t%.2f\t%s\t\n", x.Adaptive, x.Adaptive/x.Without, x.Adaptive/max(x.Best().Rate, x.Without), x.Accepted, predicted)
 	}
 	return w.Flush()
 }
