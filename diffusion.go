@@ -12,7 +12,7 @@ import (
 // block by block. The zero value is what such models are used with; others take nothing else.
 type Diffusion = diffusion.Options
 
-// DiffusionAlgorithm is which tokens of a block come first: low_confidence, topk_margin or entropy.
+// DiffusionAlgorithm is which tokens of a block come first: low_confidence, topk_margin, entropy, random or origin.
 type DiffusionAlgorithm = diffusion.Algorithm
 
 // FillsIn reports whether the model is a masked diffusion model: Params.Diffusion is for those.

@@ -26,7 +26,7 @@ func (f *InFlight) fill(p *pages, current *InFlight) {
 		for at := a.from; at < end; at++ {
 			b.Tokens = append(b.Tokens, r.tokenAt(at))
 			b.Positions = append(b.Positions, int32(at))
-			if at < len(r.Prompt) && r.Embeddings != nil {
+			if at < len(r.Prompt) && r.Embeddings != nil && !r.denoising.unseen() {
 				width := len(r.Embeddings) / len(r.Prompt)
 				b.EmbeddingRows = append(b.EmbeddingRows, int32(len(b.Tokens)-1))
 				b.Embeddings = append(b.Embeddings, r.Embeddings[at*width:(at+1)*width]...)

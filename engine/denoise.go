@@ -19,6 +19,9 @@ import (
 //
 // Rows of a step see one another, the cache sees nothing that comes later: what is in it stays as it was computed. With diffusion.Options.Exact nothing
 // is taken from the cache, and the masked tokens of all later blocks are there as well.
+//
+// A guided step (diffusion.Options.CFGScale) is two passes, one behind the other: the text as it is, and the text with its prompt masked. Each has a sequence of its own
+// in the cache, of which one is at hand (request.seq); the first's logits are kept until the second's are there.
 
 // Diffusion is what the engine has to know of a masked diffusion model.
 type Diffusion struct {
@@ -32,16 +35,19 @@ type denoising struct {
 	model   *Diffusion
 	options diffusion.Options
 	block   diffusion.Block
-	start   int // position of the block's first token
-	end     int // position behind its last one
-	keep    int // tokens that may stay in the cache after the step
-	lo      int // position of the step's first row of logits
-	steps   int // so far
+	start   int  // position of the block's first token
+	end     int  // position behind its last one
+	keep    int  // tokens that may stay in the cache after the step
+	masked  bool // the pass at hand is the second of a guided step: all of the prompt is masked
+	lo      int  // position of the step's first row of logits
+	steps   int  // so far
 
 	found      []sample.Choice // [end - start] those of the block that are found
 	proposed   []sample.Choice // likewise, by the step
 	candidates []diffusion.Candidate
 	raw        []float32 // a row as the model gave it
+	guide      []float32 // rows of logits of a guided step's first pass
+	guideLo    int       // position of the first of them
 }
 
 // newDenoising is that of a request without any.
@@ -61,6 +67,12 @@ func (m *Diffusion) BlockLength() int {
 	return diffusion.DefaultBlock
 }
 
+// guided reports whether each step is two passes, the second with all of the prompt masked; d may be nil.
+func (d *denoising) guided() bool { return d != nil && d.options.CFGScale > 0 }
+
+// unseen reports whether the pass at hand does not see the prompt; d may be nil.
+func (d *denoising) unseen() bool { return d != nil && d.masked }
+
 // stepsTaken is how many steps a request has had; d may be nil.
 func (d *denoising) stepsTaken() int {
 	if d == nil {
@@ -74,7 +86,7 @@ func (a *admission) checkDiffusion(r *Request) error {
 	m := a.diffusion
 	if m == nil {
 		if r.Diffusion != (diffusion.Options{}) {
-			return invalid("steps, block length, threshold or algorithm of diffusion are given, and the model writes from left to right; leave them out")
+			return invalid("steps, block length, threshold, algorithm, alg_temp or cfg_scale of diffusion are given, and the model writes from left to right; leave them out")
 		}
 		return nil
 	}
@@ -154,10 +166,18 @@ func (o *output) denoise(s sampler, f *InFlight, thread int) {
 	if d.model.Shift {
 		shift = 1
 	}
+	d.keep = d.start // what follows was computed beside masked tokens
+	if d.options.Exact {
+		d.keep = 0
+	}
+	if d.guided() && !d.masked {
+		d.guide, d.guideLo = append(d.guide[:0], o.logits...), d.lo
+		return
+	}
 	d.candidates, d.proposed = d.candidates[:0], append(d.proposed[:0], make([]sample.Choice, n)...)
 	for at := range n {
 		row := d.start + at - shift - d.lo
-		if row < 0 || !d.block.Masked(at) {
+		if row < 0 || !d.block.Masked(at) || !d.guideRow(o, row) {
 			continue
 		}
 		sure, err := o.proposeAt(s, f, row, at, thread)
@@ -168,19 +188,33 @@ func (o *output) denoise(s sampler, f *InFlight, thread int) {
 		forced := shift > 0 && at == 0 && !d.options.Exact // the row before the block is computed this once
 		d.candidates = append(d.candidates, diffusion.Candidate{At: at, Sure: sure, Forced: forced})
 	}
-	for _, c := range d.block.Fix(&d.options, d.candidates) {
+	random := func(step, at int) float64 { return r.sampling.Order(step, d.start+at) }
+	for _, c := range d.block.Fix(&d.options, d.candidates, random) {
 		d.found[c.At] = d.proposed[c.At]
 		d.found[c.At].Top = slices.Clone(d.found[c.At].Top) // the sampler's own until now
 		r.tokens[d.start+c.At] = d.found[c.At].Token
 	}
 	d.steps++
-	d.keep = d.start // what follows was computed beside masked tokens
 	if d.block.Done() {
 		o.finishBlock()
 	}
-	if d.options.Exact {
-		d.keep = 0
+}
+
+// guideRow makes a row of logits that of a guided step, where it is one. It reports whether both passes have it.
+func (d *denoising) guideRow(o *output, row int) bool {
+	if !d.guided() {
+		return true
 	}
+	vocab := len(o.logits) / o.rows
+	first := row + d.lo - d.guideLo
+	if first < 0 || (first+1)*vocab > len(d.guide) {
+		return false
+	}
+	without, scale := o.logits[row*vocab:][:vocab], float32(d.options.CFGScale+1)
+	for i, with := range d.guide[first*vocab:][:vocab] {
+		without[i] += scale * (with - without[i])
+	}
+	return true
 }
 
 // proposeAt samples the token at a place of the block from a row of the output's logits. The mask is never chosen.
@@ -230,4 +264,9 @@ func (o *output) finishBlock() {
 func (l *loop) settleBlock(r *request) {
 	l.queue.stale = true
 	l.pages.truncate(r, r.denoising.keep)
+	if d := r.denoising; d.guided() {
+		d.masked = !d.masked
+		r.seq, r.other = r.other, r.seq
+		r.sched.Computed = r.seq.Len()
+	}
 }

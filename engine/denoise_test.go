@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -63,6 +64,7 @@ type denoised struct {
 		Algorithm diffusion.Algorithm
 		Threshold float64
 		Exact     bool
+		CFGScale  float64 `json:"cfg_scale"`
 		IDs       []int32
 		Passes    int
 	}
@@ -128,7 +130,7 @@ func TestDenoised(t *testing.T) {
 				request := func(i int) engine.Request {
 					c := want.Cases[i]
 					return engine.Request{Prompt: want.Prompt, Params: greedyParams(), MaxTokens: len(c.IDs), Diffusion: diffusion.Options{
-						Steps: c.Steps, Block: c.Block, Algorithm: c.Algorithm, Threshold: c.Threshold, Exact: c.Exact,
+						Steps: c.Steps, Block: c.Block, Algorithm: c.Algorithm, Threshold: c.Threshold, Exact: c.Exact, CFGScale: c.CFGScale,
 					}}
 				}
 				check := func(what string, i int, ids []int32, err error) {
@@ -204,7 +206,9 @@ func TestDenoisedEnds(t *testing.T) {
 
 // TestDenoisedSampled: the same seed gives the same text beside any others, and other seeds others; siblings are answers of their own; no mask is in any.
 func TestDenoisedSampled(t *testing.T) {
-	for _, name := range []string{"llada", "dream"} {
+	for name, o := range map[string]diffusion.Options{
+		"llada": {Block: 6, Steps: 10}, "llada-tied-bias": {Block: 6, Steps: 10, Algorithm: diffusion.Random}, "dream": {Block: 6, Steps: 10, AlgTemp: 0.1},
+	} {
 		e, prompt := diffusionEngine(t, name, ref.New(), diffusionLimits), readDenoised(t, name).Prompt
 		texts := map[string]bool{}
 		var mu sync.Mutex
@@ -216,7 +220,7 @@ func TestDenoisedSampled(t *testing.T) {
 		for seed := range uint64(seeds) {
 			p := sample.Default()
 			p.Seed = seed
-			r := engine.Request{Prompt: prompt, Params: p, MaxTokens: 20, Diffusion: diffusion.Options{Block: 6, Steps: 10}}
+			r := engine.Request{Prompt: prompt, Params: p, MaxTokens: 20, Diffusion: o}
 			once, _, err := found(e, r)
 			if err != nil || slices.Contains(once, 95) {
 				t.Fatalf("seed %d: %v, %v", seed, once, err)
@@ -248,7 +252,7 @@ func TestDenoisedUnderPressure(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var all sync.WaitGroup
 	for range 12 {
-		n, o := 20+r.IntN(30), diffusion.Options{Block: 1 + r.IntN(20), Threshold: float64(r.IntN(2)) * 0.3, Exact: r.IntN(4) == 0}
+		n, o := 20+r.IntN(30), diffusion.Options{Block: 1 + r.IntN(20), Threshold: float64(r.IntN(2)) * 0.3, Exact: r.IntN(4) == 0, CFGScale: float64(r.IntN(2))}
 		all.Go(func() {
 			ids, end, err := found(e, engine.Request{Prompt: prompt, Params: greedyParams(), MaxTokens: n, Diffusion: o})
 			if err != nil || len(ids) != n || end.Reason != sample.ReasonLength {
@@ -286,6 +290,10 @@ func TestDenoisingRefused(t *testing.T) {
 		"block length is 40 and a step":                 func(r *engine.Request) { r.Diffusion.Block = 40 },
 		"block length is 2000; 0":                       func(r *engine.Request) { r.Diffusion.Block = 2000 },
 		`algorithm is "best"`:                           func(r *engine.Request) { r.Diffusion.Algorithm = "best" },
+		"(alg_temp) is -1; 0":                           func(r *engine.Request) { r.Diffusion.AlgTemp = -1 },
+		"is so already, or is":                          func(r *engine.Request) { r.Diffusion.AlgTemp, r.Diffusion.Algorithm = 1, diffusion.Random },
+		"(cfg_scale) is NaN; 0":                         func(r *engine.Request) { r.Diffusion.CFGScale = math.NaN() },
+		"asks nobody how sure":                          func(r *engine.Request) { r.Diffusion.Algorithm, r.Diffusion.Threshold = diffusion.Origin, 0.5 },
 		"which is no probability":                       func(r *engine.Request) { r.Diffusion.Algorithm, r.Diffusion.Threshold = diffusion.Entropy, 0.5 },
 	} {
 		if got := ask(of); !strings.Contains(got, want) {

@@ -107,6 +107,9 @@ func (r *request) known() int { return len(r.tokens) + r.pending }
 
 // tokenAt is the token at a position, or the placeholder of one in flight.
 func (r *request) tokenAt(p int) int32 {
+	if p < len(r.Prompt) && r.denoising.unseen() {
+		return r.denoising.model.Mask
+	}
 	if p < len(r.tokens) {
 		return r.tokens[p]
 	}

@@ -112,6 +112,7 @@ func (p *pages) release(r *request) {
 		return
 	}
 	p.Free(&r.before)
+	p.Free(&r.other)
 	p.Free(&r.seq)
 }
 
@@ -170,7 +171,8 @@ func (c cache) Need(r *sched.Request, tokens int) int {
 
 // Returns implements sched.Cache.
 func (c cache) Returns(r *sched.Request) int {
-	return c.pages.Returns(&c.of[r.ID].seq)[c.main]
+	q := c.of[r.ID]
+	return c.pages.Returns(&q.seq)[c.main] + c.pages.Returns(&q.other)[c.main]
 }
 
 // Match implements sched.Cache.

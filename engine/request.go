@@ -105,6 +105,7 @@ type request struct {
 	drafted    int                                           // tokens of its drafts
 	accepted   int                                           // of them, those that were accepted
 	mask       []uint32                                      // tokens that Grammar allows next, a bit each
+	other      kv.Seq                                        // of a guided answer: of the pass that is not at hand
 	before     kv.Seq                                        // seq before the step in flight, where that verifies a draft with recurrent layers
 	draft      draft.Draft                                   // that the step in flight verifies
 	draftedBy  int                                           // which drafter has proposed it

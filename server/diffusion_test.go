@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -53,11 +54,41 @@ func TestDiffusion(t *testing.T) {
 	if a := parse(t, text); status != 200 || a.Choices[0].Message.Content == "" || a.Usage.Completion != 9 {
 		t.Errorf("%d: %s", status, text)
 	}
+	ask := func(path, body string) string { // without what differs between equal answers
+		status, body := post(t, h, path, body)
+		if status != 200 {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+		return regexp.MustCompile(`"timings":\{[^}]*\},?|"(?:id|created|created_at|completed_at|[a-z_]*_duration|message_id)":("[^"]*"|[0-9.]+),?`).ReplaceAllString(body, "")
+	}
+	const chat = `"messages": [{"role": "user", "content": "hi"`
+	for path, body := range map[string]string{
+		"/v1/completions": `{"prompt": "once", "max_tokens": 8}`, "/v1/responses": `{"input": "once", "max_output_tokens": 8}`, "/completion": `{"prompt": "once", "n_predict": 8}`,
+		"/api/generate":        `{"prompt": "once", "stream": false, "options": {"num_predict": 8}}`,
+		"/v1/chat/completions": `{"max_tokens": 8, ` + chat + `}]}`, "/v1/messages": `{"max_tokens": 8, ` + chat + `}]}`,
+	} {
+		at := strings.LastIndex(body, "}")
+		if strings.Contains(body, "options\": {") {
+			at = strings.LastIndex(body, "}}")
+		}
+		with := func(fields string) string { return body[:at] + fields + body[at:] }
+		plain := ask(path, with(""))
+		if again := ask(path, with("")); again != plain {
+			t.Errorf("%s: twice the same gives %s and %s", path, plain, again)
+		}
+		for _, fields := range []string{`, "diffusion_cfg_scale": 3`, `, "diffusion_block_length": 2`, `, "diffusion_steps": 1`} {
+			if ask(path, with(fields)) == plain {
+				t.Errorf("%s: %s changes nothing of %s", path, fields, plain)
+			}
+		}
+	}
 	for want, fields := range map[string]string{
 		"threshold is 2; 0":           `"diffusion_threshold": 2`,
 		"steps are -1; 0":             `"diffusion_steps": -1`,
 		"a step has logits for":       `"diffusion_block_length": 1000`,
 		"algorithm is":                `"diffusion_algorithm": "best"`,
+		"(alg_temp) is -1; 0":         `"diffusion_alg_temp": -1`,
+		"(cfg_scale) is -1; 0":        `"diffusion_cfg_scale": -1`,
 		"which no grammar can follow": `"response_format": {"type": "json_object"}`,
 	} {
 		status, text := post(t, h, "/v1/chat/completions", `{"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, `+fields+`}`)

@@ -80,6 +80,11 @@ func (s *State) Observe(id int32) {
 // draws another random number than those with other n.
 func (s *State) Again(n, place int) { s.again, s.place = uint64(n)<<32, uint64(place) }
 
+// Order is a random number of the request that no token is drawn with, in [0, 1): for the order in which tokens are found that are found in any.
+func (s *State) Order(step, place int) float64 {
+	return uniform(mix(s.params.Seed), uint64(step)<<32|uint64(uint32(place)))
+}
+
 // changesLogits reports whether anything but temperature and the filters will touch the row.
 func (s *State) changesLogits(mask []uint32) bool {
 	return mask != nil || s.static != nil || len(s.bias) > 0 || s.params.penalised() || s.params.dry() || s.early()

@@ -22,8 +22,9 @@ type messagesRequest struct {
 	TopP          *float64        `json:"top_p"`
 	TopK          *int            `json:"top_k"`
 	StopSequences []string        `json:"stop_sequences"`
-	Tools         []tool          `json:"tools"`
-	ToolChoice    *struct {
+	openai.DiffusionFields
+	Tools      []tool `json:"tools"`
+	ToolChoice *struct {
 		Type   string `json:"type"`
 		Name   string `json:"name"`
 		Single bool   `json:"disable_parallel_tool_use"`
@@ -94,7 +95,8 @@ func texts(field string, raw json.RawMessage) (string, error) {
 // chat converts the request to OpenAI's form. An assistant's message at the end is the beginning of the answer.
 func (q *messagesRequest) chat() (*openai.ChatRequest, error) {
 	c := &openai.ChatRequest{Sampling: openai.Sampling{
-		Model: q.Model, Stream: q.Stream, MaxTokens: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP, TopK: q.TopK, Stop: q.StopSequences}}
+		DiffusionFields: q.DiffusionFields,
+		Model:           q.Model, Stream: q.Stream, MaxTokens: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP, TopK: q.TopK, Stop: q.StopSequences}}
 	system, err := texts("system", q.System)
 	if err != nil {
 		return nil, err

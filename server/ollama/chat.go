@@ -42,6 +42,7 @@ type request struct {
 		RepeatLast    *int     `json:"repeat_last_n"`
 		TypicalP      *float64 `json:"typical_p"`
 		openai.SamplerFields
+		openai.DiffusionFields
 		Context          *int     `json:"num_ctx"`
 		PresencePenalty  *float64 `json:"presence_penalty"`
 		FrequencyPenalty *float64 `json:"frequency_penalty"`
@@ -101,7 +102,7 @@ func (q *request) sampling() (openai.Sampling, error) {
 	o := &q.Options
 	s := openai.Sampling{
 		Model: modelName(q.Model), Temperature: o.Temperature, TopP: o.TopP, TopK: o.TopK, MinP: o.MinP, Seed: o.Seed, Stop: o.Stop,
-		PresencePenalty: o.PresencePenalty, FrequencyPenalty: o.FrequencyPenalty}
+		PresencePenalty: o.PresencePenalty, FrequencyPenalty: o.FrequencyPenalty, DiffusionFields: o.DiffusionFields}
 	s.RepeatPenalty, s.RepeatLast, s.TypicalP, s.SamplerFields = o.RepeatPenalty, o.RepeatLast, o.TypicalP, o.SamplerFields
 	if o.Predict != nil && *o.Predict > 0 {
 		s.MaxTokens = o.Predict

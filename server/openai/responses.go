@@ -14,13 +14,14 @@ import (
 // responsesRequest is the body of POST /v1/responses. It has the whole conversation, or names the response that it goes on
 // from. It is converted to a chat request.
 type responsesRequest struct {
-	Model        string             `json:"model"`
-	Input        json.RawMessage    `json:"input"` // a string or items
-	Instructions string             `json:"instructions"`
-	MaxTokens    *int               `json:"max_output_tokens"`
-	Temperature  *float64           `json:"temperature"`
-	TopP         *float64           `json:"top_p"`
-	TopLogprobs  int                `json:"top_logprobs"`
+	Model        string          `json:"model"`
+	Input        json.RawMessage `json:"input"` // a string or items
+	Instructions string          `json:"instructions"`
+	MaxTokens    *int            `json:"max_output_tokens"`
+	Temperature  *float64        `json:"temperature"`
+	TopP         *float64        `json:"top_p"`
+	TopLogprobs  int             `json:"top_logprobs"`
+	DiffusionFields
 	Include      []string           `json:"include"`
 	Stream       bool               `json:"stream"`
 	Tools        []json.RawMessage  `json:"tools"`
@@ -72,7 +73,7 @@ func (q *responsesRequest) chat() (*ChatRequest, error) {
 	if q.MaxTokens != nil && *q.MaxTokens < 1 {
 		return nil, api.Invalid("max_output_tokens", "max_output_tokens is %d; it must be 1 or more", *q.MaxTokens)
 	}
-	c := &ChatRequest{Sampling: Sampling{Model: q.Model, Stream: q.Stream, MaxTokens: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP}, Truncation: q.Truncation}
+	c := &ChatRequest{Sampling: Sampling{Model: q.Model, Stream: q.Stream, MaxTokens: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP, DiffusionFields: q.DiffusionFields}, Truncation: q.Truncation}
 	c.Logprobs, c.TopLogprobs = q.TopLogprobs > 0 || slices.Contains(q.Include, logprobsOfText), q.TopLogprobs
 	api.Set(&c.ReasoningEffort, q.Reasoning.Effort)
 	if q.Instructions != "" {

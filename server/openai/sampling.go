@@ -35,7 +35,7 @@ type Sampling struct {
 	IncludeStop       bool     `json:"include_stop_str_in_output"`
 	AllowedIDs        []int32  `json:"allowed_token_ids"`
 
-	diffusionFields
+	DiffusionFields
 	StructuredFields
 	llamaFields
 
