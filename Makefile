@@ -92,7 +92,7 @@ fuzz:
 
 # That answers with drafts are distributed as without, by 10^6 draws per drafter; go test takes 20,000.
 draws:
-	RIDGE_DRAWS=1000000 $(GO) test ./engine -run TestDraftersKeepDistribution -v -timeout 1h
+	RIDGE_DRAWS=1000000 $(GO) test ./engine -run KeepDistribution -v -timeout 1h
 
 # The simulations under faults, of the engine and then of the whole, each for HOURS (1h unless given), from other seeds than CI's; see docs/faults.md.
 simulate:
