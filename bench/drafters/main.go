@@ -150,9 +150,14 @@ func pick(i int, all ...string) string { return all[i%len(all)] }
 // compare prints a row: what n requests in flight take on each server, by turns.
 func compare(servers []*server, k kind, n, rounds int, cpu bool) error {
 	rates := make([][]float64, len(servers))
+	order := make([]int, len(servers))
+	for i := range order {
+		order[i] = i
+	}
 	for round := range rounds + 1 {
 		var want []string
-		for i, s := range servers {
+		for _, i := range order {
+			s := servers[i]
 			texts, rate, err := s.load(k, n, round*max(n, requests), cpu)
 			if err != nil {
 				return err
@@ -161,12 +166,13 @@ func compare(servers []*server, k kind, n, rounds int, cpu bool) error {
 				want = texts
 			}
 			if !slices.Equal(texts, want) {
-				return fmt.Errorf("answers of %s are not those of %s", s.name, servers[0].name)
+				return fmt.Errorf("answers of %s are not those of the server asked before", s.name)
 			}
 			if round > 0 { // the first warms up
 				rates[i] = append(rates[i], rate)
 			}
 		}
+		slices.Reverse(order) // forth and back: what changes evenly counts for all
 	}
 	fmt.Printf("| %s | %d | %.1f |", k.name, n, median(rates[0]))
 	for i := range servers[1:] {
