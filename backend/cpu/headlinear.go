@@ -97,7 +97,7 @@ func (t *headLinear) multiply(w *worker, all []float32, h, from, to int, x, pane
 	for ; from < to; from += gemm.NR {
 		end := min(from+gemm.NR, to)
 		for o := from; o < end; o++ {
-			t.dev.decode(m.Format, panel[(o-from)*t.length:][:t.length], m.Row(o))
+			t.dev.vec.Expand(m.Format, panel[(o-from)*t.length:][:t.length], m.Row(o))
 		}
 		for r := range rows {
 			for o := from; o < end; o++ {

@@ -159,15 +159,6 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 	}, nil
 }
 
-// decode is quant.Decode, by kernels where there are any.
-func (d *Device) decode(f quant.Format, dst []float32, src []byte) {
-	if f.Descriptor().Sparsity != (quant.Sparsity{}) {
-		d.vec.ExpandSparse(f, dst, src)
-		return
-	}
-	quant.Decode(f, dst, src)
-}
-
 // panelRows is the number of rows of inputs from which on a panel of floats is multiplied by the kernels of gemm, which pack the inputs
 // for each.
 const panelRows = 8
@@ -178,7 +169,7 @@ func (d *Device) multiplyDecoded(w *worker, weight *matrix, panel, out, in []flo
 	if m < panelRows || d.deterministic {
 		row := panel[:k]
 		for o := from; o < to; o++ {
-			d.decode(weight.Format, row, weight.Row(o))
+			d.vec.Expand(weight.Format, row, weight.Row(o))
 			for r := range m {
 				out[r*width+o] = d.vec.Dot(in[r*k:(r+1)*k], row)
 			}
@@ -186,7 +177,7 @@ func (d *Device) multiplyDecoded(w *worker, weight *matrix, panel, out, in []flo
 		return
 	}
 	for o := from; o < to; o++ {
-		d.decode(weight.Format, panel[(o-from)*k:(o-from+1)*k], weight.Row(o))
+		d.vec.Expand(weight.Format, panel[(o-from)*k:(o-from+1)*k], weight.Row(o))
 	}
 	weights, err := gemm.Packed(quant.F32, to-from, k, unsafe.Slice((*byte)(unsafe.Pointer(&panel[0])), 4*(to-from)*k))
 	if err != nil {

@@ -109,3 +109,62 @@ func benchmarkLinear(b *testing.B, d *Device, weights []*gemm.Weights, m int, in
 	b.ReportMetric(bytes/took/1e9, "GB/s")
 	b.ReportMetric(flops/took/1e9, "Gop/s")
 }
+
+// BenchmarkDecoding does so with formats whose codes are dequantised as they are used, as a matmul of a program does.
+func BenchmarkDecoding(b *testing.B) {
+	const rows, cols = 4096, 4096
+	for _, f := range []quant.Format{quant.FP8, quant.FP8_BLOCK, quant.INT8, quant.UINT8, quant.NF4, quant.NVFP4_ROW, quant.BF16_2_4} {
+		for _, m := range []int{1, 4, 64} {
+			b.Run(fmt.Sprintf("%v/%d", f, m), func(b *testing.B) {
+				d, err := New(Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer d.Close()
+				peaks, err := d.Peaks()
+				if err != nil {
+					b.Fatal(err)
+				}
+				size := f.RowBytes(cols) * rows
+				arena, err := newMemory(1<<28/size*size, 0)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer arena.free()
+				in, out, panels := make([]float32, m*cols), make([]float32, m*rows), make([]float32, d.pool.N()*gemm.NR*cols)
+				for i := range in {
+					in[i] = float32(i*2654435761>>16&0xff) - 128
+				}
+				row := arena.bytes[:f.RowBytes(cols)]
+				if err := quant.Encode(f, row, in[:cols]); err != nil {
+					b.Fatal(err)
+				}
+				for rest := arena.bytes[len(row):]; len(rest) > 0; rest = rest[len(row):] {
+					copy(rest, row)
+				}
+				each := make([]time.Duration, b.N)
+				b.ResetTimer()
+				d.pool.run(func(w *worker) {
+					for i := range b.N {
+						start := time.Now()
+						at := int64(i) * size % int64(len(arena.bytes))
+						weight := &matrix{Tensor: quant.Tensor{Format: f, Rows: rows, Cols: cols, Data: arena.bytes[at:][:size]}}
+						from, to := w.share(rows, gemm.NR)
+						for ; from < to; from += gemm.NR {
+							d.multiplyDecoded(w, weight, panels[w.id*gemm.NR*cols:][:gemm.NR*cols], out, in, m, from, from+gemm.NR)
+						}
+						if w.sync(); w.id == 0 {
+							each[i] = time.Since(start)
+						}
+					}
+				})
+				slices.Sort(each)
+				took := each[len(each)/2].Seconds()
+				flops := 2 * float64(m*rows*cols)
+				b.ReportMetric(100*max(float64(size)/peaks.Read, flops/peaks.F32)/took, "%limit")
+				b.ReportMetric(float64(size)/took/1e9, "GB/s")
+				b.ReportMetric(flops/took/1e9, "Gop/s")
+			})
+		}
+	}
+}

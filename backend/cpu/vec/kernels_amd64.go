@@ -25,7 +25,10 @@ var avx2 = &kernels{
 	narrowF16: narrowF16Y, narrowBF16: narrowBF16Y, widenF16: widenF16Y, widenBF16: widenBF16Y,
 	deltaWidth: 16, deltaWide: deltaWideY, deltaMost: 8, delta: deltaNarrowY, stateSteps: stateStepsY, scanSteps: scanStepsY,
 	dotBF16: dotBF16Y, addPanels: addPanelsY,
-	expandBF16: expandBF16Y, expandF16: expandF16Y,
+	expand: &expansions{
+		fp8: expandFP8Y, fp8Block: expandFP8BlockY, int8: expandInt8Y, uint8: expandUint8Y,
+		codebook: expandCodebookY, nvfp4: expandNVFP4Y, sparse: expandBF16Y, sparseF16: expandF16Y,
+	},
 }
 
 // avx512 is AVX-512.
@@ -39,7 +42,10 @@ var avx512 = &kernels{
 	narrowF16: narrowF16Z, narrowBF16: narrowBF16Z, widenF16: widenF16Z, widenBF16: widenBF16Z,
 	deltaWidth: 64, deltaWide: deltaWideZ, deltaMost: 16, delta: deltaNarrowZ, stateSteps: stateStepsZ, scanSteps: scanStepsZ,
 	dotBF16: dotBF16Z, addPanels: addPanelsZ,
-	expandBF16: expandBF16Z, expandF16: expandF16Z,
+	expand: &expansions{
+		fp8: expandFP8Z, fp8Block: expandFP8BlockZ, int8: expandInt8Z, uint8: expandUint8Z,
+		codebook: expandCodebookZ, nvfp4: expandNVFP4Z, sparse: expandBF16Z, sparseF16: expandF16Z,
+	},
 }
 
 // Pause waits between two loads of a spin loop: n times PAUSE, 15 to 50 ns each.

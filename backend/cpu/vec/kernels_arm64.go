@@ -21,7 +21,10 @@ var neon = &kernels{
 	narrowF16: narrowF16Q, narrowBF16: narrowBF16Q, widenF16: widenF16Q, widenBF16: widenBF16Q,
 	deltaWidth: 16, deltaWide: deltaWideQ, deltaMost: 1, delta: deltaNarrowQ, stateSteps: stateStepsQ, scanSteps: scanStepsQ,
 	dotBF16: dotBF16Q, addPanels: addPanelsQ,
-	expandBF16: expandBF16Q, expandF16: expandF16Q,
+	expand: &expansions{
+		fp8: expandFP8Q, fp8Block: expandFP8BlockQ, int8: expandInt8Q, uint8: expandUint8Q,
+		codebook: expandCodebookQ, nvfp4: expandNVFP4Q, sparse: expandBF16Q, sparseF16: expandF16Q,
+	},
 }
 
 // Pause waits between two loads of a spin loop: n times ISB, 10 to 20 ns each.

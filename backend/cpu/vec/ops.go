@@ -43,7 +43,7 @@ type kernels struct {
 	dotBF16    func(x *float32, y *uint16, n int) float32           // n vectors
 	addPanels  func(y *float32, b *uint16, h *float32, rank, n int) // n panels
 
-	expandBF16, expandF16 func(dst *float32, src *byte, n int, table *byte) // n blocks; nil: as quant decodes them
+	expand *expansions // nil: rows are decoded as quant does
 }
 
 // Dot is Σ x[i]·y[i] over the length of x.

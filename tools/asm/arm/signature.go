@@ -13,10 +13,10 @@ type slot struct {
 	kind   string // the Go type
 }
 
-var sizes = map[string]int{"int": 8, "uintptr": 8, "float32": 4, "bool": 1}
+var sizes = map[string]int{"int": 8, "uint64": 8, "uintptr": 8, "float32": 4, "bool": 1}
 
 // Func starts a function without a stack frame; signature is Go's, as in "func(n int) int". Arguments may be pointers,
-// int, uintptr, float32 and bool; a result is a float32.
+// int, uintptr, float32 and bool; a result is a float32 or uint64.
 func (a *Asm) Func(name, signature, doc string) {
 	expr, err := parser.ParseExpr(signature)
 	if err != nil {
@@ -28,8 +28,9 @@ func (a *Asm) Func(name, signature, doc string) {
 	offset := a.fields(f.Params, 0)
 	if f.Results != nil {
 		offset = (offset + 7) &^ 7
-		a.at["ret"] = slot{offset, "float32"}
-		offset += 4
+		kind := f.Results.List[0].Type.(*ast.Ident).Name
+		a.at["ret"] = slot{offset, kind}
+		offset += sizes[kind]
 	}
 	a.head = fmt.Sprintf("\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, signature[len("func"):], name, offset)
 	fmt.Fprintf(&a.stubs, "\n// %s %s\n//\n//go:noescape\nfunc %s%s\n", name, strings.TrimPrefix(doc, name+" "), name, signature[len("func"):])
@@ -74,5 +75,11 @@ func (a *Asm) ArgFloat(name string, v V) {
 // Return stores the lowest lane of v as the function's result, and returns.
 func (a *Asm) Return(v V) {
 	a.Op("FMOVS F%d, ret+%d(FP)", int(v), a.at["ret"].offset)
+	a.Ret()
+}
+
+// ReturnBits does so with the lowest 64 bits, as a uint64.
+func (a *Asm) ReturnBits(v V) {
+	a.Op("FMOVD F%d, ret+%d(FP)", int(v), a.at["ret"].offset)
 	a.Ret()
 }

@@ -245,3 +245,26 @@ func (a *Asm) ToGeneral(r R, v V) {
 func (a *Asm) FromGeneral(v V, r R) {
 	a.word(0x1e220000|uint32(r)<<5|uint32(v), "scvtf s%d, w%d", v, r)
 }
+
+// Shift16 shifts halfwords left by so many bits.
+func (a *Asm) Shift16(d, n V, by int) { a.shift(16, "8h", d, n, by) }
+
+// Mul32 is the low 32 bits of products of words.
+func (a *Asm) Mul32(d, n, m V) { a.three(0x4ea09c00, "mul", "4s", d, n, m) }
+
+// Equal8 is all ones in bytes that are equal, and zeros elsewhere.
+func (a *Asm) Equal8(d, n, m V) { a.three(0x6e208c00, "cmeq", "16b", d, n, m) }
+
+// Unsigned16 extends the low four 16-bit words with zeros to 32 bits, Unsigned16High the high ones.
+func (a *Asm) Unsigned16(d, n V)     { a.two(0x2f10a400, "uxtl", "4s", "4h", d, n) }
+func (a *Asm) Unsigned16High(d, n V) { a.two(0x6f10a400, "uxtl2", "4s", "8h", d, n) }
+
+// LookupFour is Lookup in a table of 64 bytes, in table and the three registers after it.
+func (a *Asm) LookupFour(d, table, n V) {
+	a.word(0x4e006000|uint32(n)<<16|uint32(table)<<5|uint32(d), "tbl v%d.16b, {v%d.16b-v%d.16b}, v%d.16b", d, table, table+3, n)
+}
+
+// LoadRepeat16 loads 2 bytes into every halfword.
+func (a *Asm) LoadRepeat16(base R, v V) {
+	a.word(0x4d40c400|uint32(base)<<5|uint32(v), "ld1r {v%d.8h}, [x%d]", v, base)
+}

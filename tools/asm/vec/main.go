@@ -31,6 +31,8 @@ var files = []emit.File{
 	{Name: "states_avx2", Build: states(avx2)},
 	{Name: "sparse_avx512", Build: sparse(avx512)},
 	{Name: "sparse_avx2", Build: sparse(avx2)},
+	{Name: "expand_avx512", Build: expansions(avx512)},
+	{Name: "expand_avx2", Build: expansions(avx2)},
 	{Name: "adapters_avx512", Build: adapters(avx512)},
 	{Name: "adapters_avx2", Build: adapters(avx2)},
 }

@@ -14,6 +14,7 @@ var Files = []arm.File{
 	{Name: "delta_neon", Build: delta},
 	{Name: "states_neon", Build: states},
 	{Name: "sparse_neon", Build: sparse},
+	{Name: "expand_neon", Build: expansions},
 	{Name: "adapters_neon", Build: adapters},
 }
 
