@@ -29,6 +29,7 @@ const (
 	defaultLease = 30 * time.Second
 	leastSecret  = 16 // bytes
 	mostPeers    = 64
+	mostID       = 256 // bytes
 )
 
 // check refuses what cannot be transferred.
@@ -163,15 +164,22 @@ func (m *Model) remote(q *RemoteKV, r *engine.Request) (*RemoteKV, error) {
 		if q.RemoteHost == nil || q.RemotePort == nil || *q.RemoteHost == "" || *q.RemotePort < 1 || *q.RemotePort > 65535 {
 			return nil, invalidRequest("kv_transfer_params has do_remote_prefill and no remote_host and remote_port of the server that has computed the prompt")
 		}
-		r.Peer = m.transfer.peer(net.JoinHostPort(*q.RemoteHost, strconv.Itoa(*q.RemotePort)))
+		var lease kv.Key
 		if q.RemoteRequestID != nil {
-			r.Lease = leaseName(*q.RemoteRequestID)
+			lease = leaseName(*q.RemoteRequestID)
 		}
+		r.Peer = m.transfer.peer(net.JoinHostPort(*q.RemoteHost, strconv.Itoa(*q.RemotePort))).Prompt(lease)
 		return nil, nil
 	case m.transfer.server == nil:
 		return nil, invalidRequest("kv_transfer_params has do_remote_decode, and this server has no address at which another could ask for the pages (--role prefill)")
 	}
 	id := rand.Text()
+	if q.RemoteRequestID != nil && *q.RemoteRequestID != "" { // who asks has told the other server already
+		id = *q.RemoteRequestID
+	}
+	if len(id) > mostID {
+		return nil, invalidRequest(fmt.Sprintf("kv_transfer_params has a remote_request_id of %d bytes; %d are possible", len(id), mostID))
+	}
 	r.Lease, r.LeaseTime = leaseName(id), m.transfer.options.Lease
 	if r.LeaseTime == 0 {
 		r.LeaseTime = defaultLease

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -83,6 +84,40 @@ func TestDisaggregation(t *testing.T) {
 		}
 		if x.Expired != 0 || x.Written[ridge.KeptAtPeer] == 0 || x.Written[ridge.KeptAtPeer] != y.Read[ridge.KeptAtPeer] {
 			t.Errorf("%s: %d bytes were sent, %d came, and %d leases ended by themselves", c.model, x.Written[ridge.KeptAtPeer], y.Read[ridge.KeptAtPeer], x.Expired)
+		}
+	}
+}
+
+// TestDisaggregationAhead: a decode server that is asked while the prompt is being computed waits for it, takes pages and states over, and gives the answer of one server; where the prompt's request is
+// given up it computes what is missing.
+func TestDisaggregationAhead(t *testing.T) {
+	for _, model := range []string{"llama-default", "gemma3-pattern", "qwen3.5-wide"} {
+		path := withTokenizer(t, filepath.Join("internal/check/testdata", model))
+		o := ridge.Options{Context: 160, StepTokens: 18, Parallel: 2, Deterministic: true, Threads: 1}
+		plain, both := loadFrom(t, path, o), newPair(t, path, o, 0)
+		prompts := manyPrompts(4, 120)
+		_, _, f := ask(t, both.prefill, prompts[0][:40], 1, &ridge.RemoteKV{DoRemoteDecode: true}) // says where it is asked
+		for i, prompt := range prompts {
+			want, logs, _ := ask(t, plain, prompt, 12, nil)
+			id := "prompt " + strconv.Itoa(i)
+			remote := *f.Remote
+			remote.RemoteRequestID = &id
+			var asked sync.WaitGroup
+			asked.Go(func() {
+				time.Sleep(time.Duration(i) * 3 * time.Millisecond) // the replica comes first, and waits for the prompt to be begun
+				_, _, g := ask(t, both.prefill, prompt, 1, &ridge.RemoteKV{DoRemoteDecode: true, RemoteRequestID: &id})
+				if g.Remote == nil || *g.Remote.RemoteRequestID != id {
+					t.Errorf("%s: the prefill server has another name for it: %+v", model, g.Remote)
+				}
+			})
+			got, gotLogs, h := ask(t, both.decode, prompt, 12, &remote)
+			asked.Wait()
+			if !slices.Equal(got, want) || !slices.Equal(gotLogs, logs) {
+				t.Errorf("%s: prompt %d has another answer where two servers make it at once", model, i)
+			}
+			if i%2 == 0 && h.Kept[ridge.KeptAtPeer] < 96 {
+				t.Errorf("%s: of prompt %d %v tokens were kept, and the last are what the other server has sent", model, i, h.Kept)
+			}
 		}
 	}
 }

@@ -176,6 +176,7 @@ func (l *loop) admit() bool {
 func (l *loop) begin(r *request, parent int64) {
 	l.queue.add(r)
 	l.recorder.Admitted(r.sched.ID, parent, l.meter.sinceStart(), &r.Request)
+	l.pages.kept.begin(r)
 	r.forget = context.AfterFunc(r.ctx, func() { l.inbox.giveUp(r) })
 }
 

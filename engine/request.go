@@ -52,10 +52,10 @@ type Request struct {
 	ForcedWaits map[int]Wait
 	// Constrained says that a grammar kept the Forced answer inside a language when it was made. It is scheduled as one with a Grammar.
 	Constrained bool
-	// Peer is a server that has computed the prompt: what is missing here of its whole pages comes from there. Lease is the name under which that server keeps them. nil: none has.
-	Peer  offload.Store
-	Lease kv.Key
+	// Peer is a server that computes the prompt, or has computed it: what is missing here of its whole pages comes from there. nil: none does.
+	Peer offload.Peer
 	// LeaseTime keeps what was computed for another server, under the name Lease, for so long; 0: it is not kept.
+	Lease     kv.Key
 	LeaseTime time.Duration
 	// Done gets the end.
 	Done func(Final)

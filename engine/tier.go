@@ -239,7 +239,7 @@ func (t *tier) note(r *request, first, n int) {
 	for _, key := range r.keys[first : first+n] {
 		if at < len(t.used) && t.used[at] == key {
 			from := 1 + int(t.origins[at]) // memory is -1
-			if t.origins[at] == offload.Peer {
+			if t.origins[at] == offload.AtPeer {
 				from = 1 + MaxStores
 			}
 			if r.output == 0 { // else it has been preempted, and these are not of its prompt alone
@@ -276,7 +276,7 @@ func (t *tier) fetch(r *request) bool {
 	if computing == 0 || t.always || r.Peer != nil {
 		computing = unknownPrice * time.Duration(to-from)
 	}
-	r.fetch = &offload.Fetch{Keys: r.keys[from:to], Bytes: t.page, PerKey: computing / time.Duration(to-from), Deadline: time.Now().Add(computing), Peer: r.Peer, Lease: r.Lease}
+	r.fetch = &offload.Fetch{Keys: r.keys[from:to], Bytes: t.page, PerKey: computing / time.Duration(to-from), Deadline: time.Now().Add(computing), Peer: r.Peer}
 	if !t.Fetch(r.fetch) {
 		r.fetch = nil
 		return false
@@ -322,6 +322,18 @@ func (t *tier) computed(f *InFlight) {
 	}
 }
 
+// begin has other servers wait for what a request computes for them.
+func (t *tier) begin(r *request) {
+	if t == nil || r.LeaseTime == 0 {
+		return
+	}
+	var last []kv.Key
+	if slices.Contains(t.pages.recurrent, true) { // they are kept when the request ends
+		last = r.keys[min(len(r.keys), max(0, (len(r.tokens)-1)/t.pages.PageSize()-1)):]
+	}
+	t.Expect(r.Lease, last)
+}
+
 // leave keeps the states that an ended request leaves, and lets it wait no longer.
 func (t *tier) leave(r *request, whole bool) {
 	if t == nil {
@@ -333,11 +345,15 @@ func (t *tier) leave(r *request, whole bool) {
 			t.keep(p)
 		}
 	}
-	if whole && r.LeaseTime > 0 {
-		t.Lease(r.Lease, r.keys, r.LeaseTime)
+	if r.LeaseTime > 0 {
+		if whole {
+			t.Lease(r.Lease, r.keys, r.LeaseTime)
+		}
+		t.Expected(r.Lease)
 	}
 	if i := slices.Index(t.waiting, r); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
+		r.fetch.End()
 	}
 }
 

@@ -2,11 +2,14 @@ package route
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -26,12 +29,17 @@ type prefiller struct {
 	active atomic.Int64
 	failed atomic.Int64 // when it last did, ns; 0: it did not
 	asked  atomic.Int64
+
+	// Where it is asked for pages, as it has last said: what a replica is told before it has answered. nil: not known, or not to be relied on.
+	place atomic.Pointer[map[string]json.RawMessage]
 }
 
 const (
 	prefillTime = time.Minute     // of one that does not answer; the replica computes the prompt then
 	prefillRest = 5 * time.Second // in which one that failed is not asked
 	prefillBody = 1 << 20         // bytes of an answer
+	// prefillGrace is for a server that computes a prompt to say so when the replica has answered.
+	prefillGrace = time.Second
 )
 
 func newPrefillers(urls []string, least int) (*prefillers, error) {
@@ -66,39 +74,81 @@ func (p *prefillers) close() {
 }
 
 // prefilled has a request's prompt computed by a server for that, and returns the body with which a replica goes on from it: the same, where there is none, the prompt is short or
-// it fails.
-func (rt *Router) prefilled(r *http.Request, c *call, body []byte, tokens int) []byte {
+// it fails. Where it is known at which address that server is asked for pages the replica is told at once, and takes them over while the prompt is being computed; done waits for
+// the end of that.
+func (rt *Router) prefilled(r *http.Request, c *call, body []byte, tokens int) (with []byte, done func()) {
+	done = func() {}
 	if len(rt.prefill.all) == 0 || tokens < rt.prefill.least || r.URL.Path != "/v1/completions" && r.URL.Path != "/v1/chat/completions" {
-		return body
+		return body, done
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil || fields["kv_transfer_params"] != nil {
-		return body // the replica says what is wrong with it, or the client has its own pair
+		return body, done // the replica says what is wrong with it, or the client has its own pair
 	}
 	x := rt.prefill.pick(rt.options.Now())
 	if x == nil {
-		return body
+		return body, done
 	}
+	id := rand.Text()
+	place := x.place.Load()
+	if place == nil {
+		params := rt.prefillBy(r.Context(), r, c, x, fields, id)
+		if params == nil {
+			return body, done
+		}
+		return pointed(fields, params, body), done
+	}
+	params := maps.Clone(*place)
+	params["remote_request_id"], params["remote_block_ids"] = json.RawMessage(strconv.Quote(id)), json.RawMessage("null")
+	delete(params, "remote_num_tokens")
+	ctx, cancel := context.WithCancel(r.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		rt.prefillBy(ctx, r, c, x, fields, id)
+	}()
+	return pointed(fields, params, body), func() {
+		late := time.AfterFunc(prefillGrace, cancel)
+		<-ended
+		late.Stop()
+		cancel()
+	}
+}
+
+// pointed is a body that says where the prompt's pages are.
+func pointed(fields, params map[string]json.RawMessage, body []byte) []byte {
+	fields = maps.Clone(fields)
+	text, err := json.Marshal(params)
+	if err == nil {
+		fields["kv_transfer_params"] = text
+		if text, err = json.Marshal(fields); err == nil {
+			return text
+		}
+	}
+	return body
+}
+
+// prefillBy has a server compute a prompt under a name, and returns what a replica is to be told of it; nil: it has failed.
+func (rt *Router) prefillBy(ctx context.Context, r *http.Request, c *call, x *prefiller, fields map[string]json.RawMessage, id string) map[string]json.RawMessage {
 	x.active.Add(1)
 	defer x.active.Add(-1)
 	x.asked.Add(1)
-	params, err := rt.prefillAt(r, c, x, fields)
+	params, err := rt.prefillAt(ctx, r, c, x, fields, id)
 	if refused := (*refusedError)(nil); errors.As(err, &refused) {
-		return body // the replica says what is wrong with it; other requests are computed there as before
+		return nil // the replica says what is wrong with it; other requests are computed there as before
 	}
 	if err != nil {
-		if r.Context().Err() == nil {
+		if x.place.Store(nil); r.Context().Err() == nil {
 			x.failed.Store(rt.options.Now().UnixNano())
 			rt.log.Warn("a server for prefill did not compute a prompt; the replica does", "server", x.url, "error", err)
 		}
-		return body
+		return nil
 	}
-	fields["kv_transfer_params"] = params
-	with, err := json.Marshal(fields)
-	if err != nil {
-		return body
+	var said string
+	if json.Unmarshal(params["remote_request_id"], &said) == nil && said == id { // it takes names: the next replica need not wait
+		x.place.Store(&params)
 	}
-	return with
+	return params
 }
 
 // refusedError is that of a server which refuses a request: the fault is the request's, or its key's.
@@ -107,7 +157,7 @@ type refusedError struct{ code int }
 func (e *refusedError) Error() string { return fmt.Sprintf("it answers %d", e.code) }
 
 // prefillAt has a server compute a prompt, and returns what the replica is to be told of it.
-func (rt *Router) prefillAt(r *http.Request, c *call, x *prefiller, fields map[string]json.RawMessage) (json.RawMessage, error) {
+func (rt *Router) prefillAt(ctx context.Context, r *http.Request, c *call, x *prefiller, fields map[string]json.RawMessage, id string) (map[string]json.RawMessage, error) {
 	ask := map[string]json.RawMessage{}
 	for name, value := range fields {
 		switch name {
@@ -122,12 +172,12 @@ func (rt *Router) prefillAt(r *http.Request, c *call, x *prefiller, fields map[s
 	if ask["max_completion_tokens"] != nil {
 		delete(ask, "max_tokens")
 	}
-	ask["kv_transfer_params"] = json.RawMessage(`{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,"remote_host":null,"remote_port":null}`)
+	ask["kv_transfer_params"] = json.RawMessage(`{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_request_id":"` + id + `","remote_block_ids":null,"remote_host":null,"remote_port":null}`)
 	body, err := json.Marshal(ask)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), prefillTime)
+	ctx, cancel := context.WithTimeout(ctx, prefillTime)
 	defer cancel()
 	answer, err := x.pool.Do(ctx, rt.request(r, c, body))
 	if err != nil {
@@ -142,9 +192,9 @@ func (rt *Router) prefillAt(r *http.Request, c *call, x *prefiller, fields map[s
 		return nil, &refusedError{code}
 	}
 	var said struct {
-		Params json.RawMessage `json:"kv_transfer_params"`
+		Params map[string]json.RawMessage `json:"kv_transfer_params"`
 	}
-	if answer.StatusCode != http.StatusOK || json.Unmarshal(text, &said) != nil || len(said.Params) == 0 || string(said.Params) == "null" {
+	if answer.StatusCode != http.StatusOK || json.Unmarshal(text, &said) != nil || len(said.Params) == 0 {
 		return nil, fmt.Errorf("it answers %d without kv_transfer_params (is it a server with --role prefill?): %s", answer.StatusCode, strings.TrimSpace(string(text[:min(len(text), 200)])))
 	}
 	return said.Params, nil

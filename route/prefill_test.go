@@ -95,6 +95,83 @@ func TestPrefill(t *testing.T) {
 	}
 }
 
+// TestPrefillAhead: once a server for prefill has said where it is asked for pages, and takes the names of requests, a replica is told while the prompt is being computed; until it fails, or hangs.
+func TestPrefillAhead(t *testing.T) {
+	prefill, replica := newBackend(t, "m"), newBackend(t, "m")
+	told, fails := make(chan string, 1), false
+	prefill.set(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct {
+			Params struct {
+				ID string `json:"remote_request_id"`
+			} `json:"kv_transfer_params"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.Params.ID == "" {
+			t.Errorf("the server for prefill is asked under the name %q (%v)", asked.Params.ID, err)
+		}
+		if told != nil { // the answer comes when the replica has been told
+			select {
+			case id := <-told:
+				if id != asked.Params.ID {
+					t.Errorf("the replica is told of %q, and the other of %q", id, asked.Params.ID)
+				}
+			case <-r.Context().Done():
+				return
+			}
+		}
+		if fails {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprintf(w, `{"choices":[],"kv_transfer_params":{"do_remote_prefill":true,"remote_host":"h","remote_port":5600,"remote_num_tokens":64,"remote_request_id":%q}}`, asked.Params.ID)
+	})
+	var got map[string]any
+	hangs := false
+	replica.set(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Params map[string]any `json:"kv_transfer_params"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		if got = body.Params; got != nil && told != nil && !hangs {
+			told <- got["remote_request_id"].(string)
+		}
+		io.WriteString(w, "{}")
+	})
+	now := fakeNow()
+	rt, s := router(t, Options{Prefill: []string{prefill.URL}, PrefillFrom: 1, Now: now.read}, replica)
+	send := func() {
+		t.Helper()
+		got = nil
+		if a, _, err := post(t, s.URL+"/v1/completions", `{"model":"m","prompt":"many words of a prompt"}`); err != nil || a.StatusCode != http.StatusOK {
+			t.Fatal(a, err)
+		}
+		if n := rt.prefill.all[0].active.Load(); n != 0 {
+			t.Errorf("%d prompts are said to be computed", n)
+		}
+	}
+	ahead := told
+	told = nil
+	send() // in turns: nothing is known of the server
+	told = ahead
+	send()
+	if got["remote_host"] != "h" || got["remote_port"] != 5600.0 || got["do_remote_prefill"] != true || got["remote_num_tokens"] != nil {
+		t.Errorf("ahead of the prompt's end the replica is told %v", got)
+	}
+	fails = true
+	send()
+	if rt.prefill.all[0].place.Load() != nil {
+		t.Error("a server that has failed is relied on")
+	}
+	now.add(2 * prefillRest)
+	fails, told = false, nil
+	send()
+	told, hangs = ahead, true
+	if send(); rt.prefill.all[0].failed.Load() != now.read().UnixNano() {
+		t.Error("a server that hangs has not failed")
+	}
+}
+
 // manualClock is a clock that is set by hand.
 type manualClock struct {
 	mu sync.Mutex

@@ -56,7 +56,9 @@ func (rt *Router) toOne(w http.ResponseWriter, r *http.Request, c *call) {
 			return
 		}
 	}
-	rt.send(w, r, c, e, rt.request(r, c, rt.prefilled(r, c, m.body, m.ask.Tokens)), &m.out)
+	body, prefilled := rt.prefilled(r, c, m.body, m.ask.Tokens)
+	defer prefilled()
+	rt.send(w, r, c, e, rt.request(r, c, body), &m.out)
 }
 
 // rules are what bodies of a client's are read by.

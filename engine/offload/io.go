@@ -29,31 +29,76 @@ type Fetch struct {
 	Keys     []kv.Key      // of a text, one behind the other
 	Bytes    int64         // of a key, at most
 	PerKey   time.Duration // that computing the tokens of one takes: what takes longer is not read
-	Deadline time.Time     // when nobody waits for it any more
-	Peer     Store         // another server that has computed them; nil: there is none. It is asked for what nobody else has, whatever that takes
-	Lease    kv.Key        // that the peer keeps them under
+	Deadline time.Time     // when nobody waits for it any more; put off while Peer computes
+	Peer     Peer          // another server that computes them; nil: there is none. It is asked for what nobody else has, whatever that takes
 
-	ended atomic.Bool
+	ended    atomic.Bool
+	timer    *time.Timer
+	patience time.Duration
 }
 
 // Ended reports whether the fetch is over.
 func (f *Fetch) Ended() bool { return f.ended.Load() }
 
-// Fetch begins to read; false if too many others wait for theirs, or there is no store.
-func (t *Tier) Fetch(f *Fetch) bool {
-	if len(t.options.Stores) == 0 && f.Peer == nil {
+// End ends the fetch of a request that has gone.
+func (f *Fetch) End() { f.ended.Store(true) }
+
+const (
+	peerPatience = 2 * time.Second // at least, of who waits for a peer that says nothing
+	mostPeers    = 256             // fetches from peers at once
+	filledBy     = 500 * time.Millisecond
+)
+
+// waiting puts the deadline off: a peer still computes. It reports whether somebody waits.
+func (t *Tier) waiting(f *Fetch) bool {
+	select {
+	case <-t.closing:
+		return false
+	default:
+	}
+	if f.ended.Load() {
 		return false
 	}
-	select {
-	case t.fetches <- f:
-		time.AfterFunc(time.Until(f.Deadline), func() {
-			if !f.ended.Swap(true) {
-				t.options.Wake()
-			}
+	f.timer.Reset(f.patience)
+	return true
+}
+
+// Fetch begins to read; false if too many others wait for theirs, or there is no store.
+func (t *Tier) Fetch(f *Fetch) bool {
+	f.patience = time.Until(f.Deadline)
+	late := func() { t.ended(f) }
+	switch {
+	case f.Peer != nil: // who waits for a prompt to be computed keeps no others waiting
+		if t.peers.Add(1) > mostPeers {
+			t.peers.Add(-1)
+			return false
+		}
+		f.patience = max(f.patience, peerPatience)
+		f.timer = time.AfterFunc(f.patience, late)
+		t.working.Go(func() {
+			defer t.peers.Add(-1)
+			t.fetch(f)
+			t.ended(f)
 		})
 		return true
-	default:
+	case len(t.options.Stores) == 0:
 		return false
+	}
+	f.timer = time.AfterFunc(f.patience, late)
+	select {
+	case t.fetches <- f:
+		return true
+	default:
+		f.timer.Stop()
+		return false
+	}
+}
+
+// ended ends a fetch, and tells of it once.
+func (t *Tier) ended(f *Fetch) {
+	if !f.ended.Swap(true) {
+		f.timer.Stop()
+		t.options.Wake()
 	}
 }
 
@@ -65,9 +110,7 @@ func (t *Tier) read() {
 			return
 		case f := <-t.fetches:
 			t.fetch(f)
-			if !f.ended.Swap(true) {
-				t.options.Wake()
-			}
+			t.ended(f)
 		}
 	}
 }
@@ -88,15 +131,15 @@ func (t *Tier) fetch(f *Fetch) {
 				if at >= run {
 					return
 				}
-				if !t.fetchKey(f.Keys[at], f.Peer) {
+				if !t.fetchKey(f, f.Keys[at]) {
 					failed.Store(true) // what comes behind it is of no use
 				}
 			}
 		})
 	}
 	streams.Wait()
-	if p, ok := f.Peer.(interface{ Release(lease kv.Key) }); ok {
-		p.Release(f.Lease)
+	if f.Peer != nil {
+		f.Peer.Release()
 	}
 }
 
@@ -146,7 +189,7 @@ func (t *Tier) worth(f *Fetch, run int, where []int) bool {
 }
 
 // fetchKey brings a key to host memory, and reports whether it is there.
-func (t *Tier) fetchKey(key kv.Key, peer Store) bool {
+func (t *Tier) fetchKey(f *Fetch, key kv.Key) bool {
 	select {
 	case <-t.closing:
 		return false
@@ -159,7 +202,9 @@ func (t *Tier) fetchKey(key kv.Key, peer Store) bool {
 			break
 		}
 		t.mu.Unlock()
-		<-other
+		if !t.otherFills(f, other) {
+			return false
+		}
 		t.mu.Lock()
 	}
 	if _, ok := t.host.Find(key); ok {
@@ -176,8 +221,8 @@ func (t *Tier) fetchKey(key kv.Key, peer Store) bool {
 			break
 		}
 	}
-	if !ok && peer != nil {
-		ok = t.readFrom(Peer, peer, key)
+	if !ok && f.Peer != nil {
+		ok = t.readFrom(AtPeer, peerStore{f.Peer, func() bool { return t.waiting(f) }}, key)
 	}
 	t.mu.Lock()
 	delete(t.filling, key)
@@ -186,8 +231,39 @@ func (t *Tier) fetchKey(key kv.Key, peer Store) bool {
 	return ok
 }
 
+// otherFills waits for another fetch that reads a key. That may be for a peer to compute it.
+func (t *Tier) otherFills(f *Fetch, other chan struct{}) bool {
+	tick := time.NewTicker(filledBy)
+	defer tick.Stop()
+	for {
+		select {
+		case <-other:
+			return true
+		case <-tick.C:
+			if f.Peer != nil && !t.waiting(f) {
+				return false
+			}
+		}
+	}
+}
+
+// reader is what pages are read from.
+type reader interface {
+	Read(key kv.Key, into func(parts []Part) bool) (ok bool, err error)
+}
+
+// peerStore is a peer as a store.
+type peerStore struct {
+	Peer
+	waiting func() bool
+}
+
+func (p peerStore) Read(key kv.Key, into func(parts []Part) bool) (bool, error) {
+	return p.Peer.Read(key, p.waiting, into)
+}
+
 // readFrom reads a key from a store.
-func (t *Tier) readFrom(from Origin, s Store, key kv.Key) bool {
+func (t *Tier) readFrom(from Origin, s reader, key kv.Key) bool {
 	began, bytes, pages := time.Now(), int64(0), []int(nil)
 	ok, err := s.Read(key, func(parts []Part) bool {
 		for p := range parts {
@@ -214,7 +290,7 @@ func (t *Tier) readFrom(from Origin, s Store, key kv.Key) bool {
 	if err != nil {
 		t.stats.Damaged++
 	}
-	if from != Peer {
+	if from != AtPeer {
 		t.errors[from] = err
 	}
 	if len(pages) == 0 {
@@ -229,7 +305,7 @@ func (t *Tier) readFrom(from Origin, s Store, key kv.Key) bool {
 		return false
 	}
 	t.host.Unpin(key)
-	if t.origin[key] = from; from == Peer {
+	if t.origin[key] = from; from == AtPeer {
 		t.stats.Received += bytes
 		return true
 	}

@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ridge-llm/ridge/engine/kv"
@@ -59,14 +60,55 @@ func (t *Tier) end(name kv.Key, expired bool) {
 	}
 }
 
-// Await is the pages of host memory that a key has, whole ones, as soon as there are some, within a time, and until gone is closed. They stay until release.
-func (t *Tier) Await(key kv.Key, patience time.Duration, gone <-chan struct{}) (parts []Part, release func()) {
+// computing is a prompt that is computed for another server.
+type computing struct {
+	answers int      // under way
+	last    []kv.Key // whose states come with the end
+}
+
+// Expect says that a prompt is being computed which will have a lease of that name, or none: Expected ends it. The pages of the keys last are whole with the end.
+func (t *Tier) Expect(name kv.Key, last []kv.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.prompts[name]
+	if p == nil {
+		p = &computing{last: last}
+		t.prompts[name] = p
+	}
+	p.answers++
+}
+
+// Expected ends an Expect, after Lease.
+func (t *Tier) Expected(name kv.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.prompts[name]
+	if p == nil {
+		return
+	}
+	if p.answers--; p.answers == 0 {
+		delete(t.prompts, name)
+		t.arrive()
+	}
+}
+
+// arrive wakes those who wait in Await; t.mu is held.
+func (t *Tier) arrive() {
+	close(t.arrived)
+	t.arrived = make(chan struct{})
+}
+
+// Await is the pages of host memory that a key has, whole ones, as soon as there are some, within a time, and until gone is closed. They stay until release. computing says that
+// the prompt of the lease is being computed, and it is worth waiting on; where that has ended meanwhile Await waits no longer.
+func (t *Tier) Await(key, lease kv.Key, patience time.Duration, gone <-chan struct{}) (parts []Part, release func(), computing bool) {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
 		t.mu.Lock()
 		pages, ok := t.host.Find(key)
-		if ok && t.filling[key] == nil && len(t.empty[key]) == 0 {
+		whole := ok && t.filling[key] == nil && len(t.empty[key]) == 0
+		p := t.prompts[lease]
+		if whole && (p == nil || !slices.Contains(p.last, key)) {
 			t.host.Pin(key)
 			t.mu.Unlock()
 			for group := range t.options.Pages {
@@ -82,18 +124,22 @@ func (t *Tier) Await(key kv.Key, patience time.Duration, gone <-chan struct{}) (
 				for _, p := range parts {
 					t.stats.Sent += p.Bytes
 				}
-			}
+			}, false
 		}
 		arrived := t.arrived
 		t.mu.Unlock()
+		if computing && p == nil && !ok {
+			return nil, func() {}, false
+		}
+		computing = p != nil
 		select {
 		case <-arrived:
 		case <-late.C:
-			return nil, func() {}
+			return nil, func() {}, computing
 		case <-gone:
-			return nil, func() {}
+			return nil, func() {}, false
 		case <-t.closing:
-			return nil, func() {}
+			return nil, func() {}, false
 		}
 	}
 }

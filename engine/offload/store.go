@@ -17,6 +17,14 @@ type Store interface {
 	Close() error
 }
 
+// Peer is another server that computes a prompt, or has computed it. Its methods may be called by any goroutine.
+type Peer interface {
+	// Read is Store's. While the other server still computes the prompt waiting is called, at least every second or so; the read ends where it returns false.
+	Read(key kv.Key, waiting func() bool, into func(parts []Part) bool) (ok bool, err error)
+	// Release says that nothing more of the prompt will be read.
+	Release()
+}
+
 // Part is the page of a group.
 type Part struct {
 	Group  int
@@ -27,8 +35,8 @@ type Part struct {
 // Origin is where a page that host memory has came from: Memory, or the number of a store from 0.
 type Origin int8
 
-// Memory is the device's own memory, and Peer another server.
+// Memory is the device's own memory, and AtPeer another server.
 const (
 	Memory Origin = -1
-	Peer   Origin = 127
+	AtPeer Origin = 127
 )

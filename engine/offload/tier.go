@@ -11,6 +11,7 @@ package offload
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ridge-llm/ridge/engine/kv"
@@ -52,12 +53,14 @@ type Tier struct {
 	errors  []error       // the last of each store; nil: it works
 	arrived chan struct{} // closed when pages have come to host memory, and made anew
 	leases  map[kv.Key]lease
-	leasing int // keys
+	leasing int                  // keys
+	prompts map[kv.Key]*computing // of leases to come
 
 	writes  chan kv.Key
 	fetches chan *Fetch
 	closing chan struct{}
 	working sync.WaitGroup
+	peers   atomic.Int32 // fetches from them
 }
 
 const (
@@ -71,7 +74,7 @@ func New(o Options) *Tier {
 	t := &Tier{
 		options: o, host: kv.NewHost(o.Pages), origin: map[kv.Key]Origin{}, filling: map[kv.Key]chan struct{}{}, empty: map[kv.Key][]int{},
 		speed: make([]speed, len(o.Stores)), errors: make([]error, len(o.Stores)),
-		writes: make(chan kv.Key, waitingWrites), fetches: make(chan *Fetch, 1024), closing: make(chan struct{}), arrived: make(chan struct{}), leases: map[kv.Key]lease{},
+		writes: make(chan kv.Key, waitingWrites), fetches: make(chan *Fetch, 1024), closing: make(chan struct{}), arrived: make(chan struct{}), leases: map[kv.Key]lease{}, prompts: map[kv.Key]*computing{},
 	}
 	t.stats.Read, t.stats.Written = make([]int64, len(o.Stores)), make([]int64, len(o.Stores))
 	if o.Memory == nil {
@@ -112,8 +115,7 @@ func (t *Tier) Filled(pages []kv.KeyedPage) {
 	for i := len(pages) - 1; i >= 0; i-- {
 		t.filled(pages[i].Key, pages[i].Group)
 	}
-	close(t.arrived)
-	t.arrived = make(chan struct{})
+	t.arrive()
 	if len(t.options.Stores) == 0 {
 		return
 	}

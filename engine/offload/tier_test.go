@@ -175,3 +175,98 @@ func (s *stuckStore) Read(kv.Key, func([]Part) bool) (bool, error) {
 	<-s.release
 	return false, nil
 }
+
+// TestAwait: pages of a prompt that is being computed for another server can be had as soon as each is there, those whose states come with the end not before; who waits is told
+// whether that is worth it, and waits no longer than the prompt.
+func TestAwait(t *testing.T) {
+	mem := make([]byte, 16)
+	x := New(Options{Pages: []int{16}, Memory: func(_ int, page int32) [][]byte { return [][]byte{mem[page : page+1]} }, Wake: func() {}})
+	defer x.Close(0)
+	fill := func(i int) {
+		if _, fresh := x.Put(testKey(i), 0); !fresh {
+			t.Fatal("no room")
+		}
+		x.Filled([]kv.KeyedPage{{Key: testKey(i)}})
+	}
+	await := func(i int, patience time.Duration) (bool, bool) {
+		parts, release, computing := x.Await(testKey(i), testKey(100), patience, nil)
+		release()
+		return len(parts) == 1, computing
+	}
+	if there, computing := await(0, time.Millisecond); there || computing {
+		t.Errorf("before all: %t, %t", there, computing)
+	}
+	x.Expect(testKey(100), []kv.Key{testKey(2)})
+	fill(0)
+	if there, _ := await(0, time.Hour); !there {
+		t.Error("a page of a prompt that is being computed is not there")
+	}
+	time.AfterFunc(time.Millisecond, func() { fill(1); fill(2) })
+	if there, _ := await(1, time.Hour); !there {
+		t.Error("a page that was computed meanwhile is not there")
+	}
+	if there, computing := await(2, time.Millisecond); there || !computing {
+		t.Errorf("a page whose state is to come: %t, %t", there, computing)
+	}
+	x.Lease(testKey(100), []kv.Key{testKey(0), testKey(1), testKey(2)}, time.Hour)
+	x.Expected(testKey(100))
+	if there, _ := await(2, time.Hour); !there {
+		t.Error("the last page is not there")
+	}
+	x.Release(testKey(100))
+	x.Expect(testKey(100), nil)
+	time.AfterFunc(time.Millisecond, func() { x.Expected(testKey(100)) })
+	if there, computing := await(3, time.Hour); there || computing {
+		t.Errorf("what a prompt did not have: %t, %t", there, computing)
+	}
+}
+
+// slowPeer computes for a while.
+type slowPeer struct {
+	rounds   int
+	each     time.Duration
+	released int
+}
+
+func (p *slowPeer) Read(key kv.Key, waiting func() bool, into func([]Part) bool) (bool, error) {
+	for range p.rounds {
+		if time.Sleep(p.each); !waiting() {
+			return false, errors.New("nobody waits")
+		}
+	}
+	return into([]Part{{Group: 0, Bytes: 1}}), nil
+}
+
+func (p *slowPeer) Release() { p.released++ }
+
+// TestFetchPeer: who waits for a peer waits as long as that computes, and no longer once it says nothing or the request has gone.
+func TestFetchPeer(t *testing.T) {
+	woken := make(chan struct{}, 4)
+	mem := make([]byte, 16)
+	x := New(Options{Pages: []int{8}, Memory: func(_ int, page int32) [][]byte { return [][]byte{mem[page : page+1]} }, Wake: func() { woken <- struct{}{} }})
+	fetch := func(i int, p *slowPeer) *Fetch {
+		f := &Fetch{Keys: []kv.Key{testKey(i)}, Bytes: 1, Deadline: time.Now(), Peer: p}
+		if !x.Fetch(f) {
+			t.Fatal("it is not asked for")
+		}
+		return f
+	}
+	computes := &slowPeer{rounds: 6, each: peerPatience / 5} // longer than the patience in all
+	f := fetch(1, computes)
+	<-woken
+	if _, ok := x.Find(testKey(1)); !ok || !f.Ended() || computes.released != 1 {
+		t.Errorf("what a peer computed for long: there %t, ended %t, released %d times", ok, f.Ended(), computes.released)
+	}
+	began := time.Now()
+	silent := &slowPeer{rounds: 1, each: 2 * peerPatience}
+	f = fetch(2, silent)
+	<-woken
+	if took := time.Since(began); !f.Ended() || took < peerPatience/2 || took > 3*peerPatience/2 {
+		t.Errorf("a peer that says nothing was waited for %v", took)
+	}
+	gone := fetch(3, &slowPeer{rounds: 1 << 20, each: time.Millisecond})
+	gone.End()
+	if err := x.Close(0); err != nil { // waits for the reads
+		t.Error(err)
+	}
+}

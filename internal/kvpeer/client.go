@@ -14,7 +14,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/offload"
 )
 
-// Peer is another server as a store of pages that are only read. Any number of goroutines may read, each over a connection of its own, which is kept.
+// Peer is another server, of whose host memory pages are read. Any number of goroutines may read, each over a connection of its own, which is kept.
 type Peer struct {
 	address string
 	secret  []byte
@@ -25,7 +25,16 @@ type Peer struct {
 	closed bool
 }
 
-var _ offload.Store = (*Peer)(nil)
+// Prompt is what a peer computes, or has computed, under the name of a lease.
+type Prompt struct {
+	*Peer
+	lease kv.Key
+}
+
+var _ offload.Peer = Prompt{}
+
+// Prompt is the peer's prompt of a lease.
+func (p *Peer) Prompt(lease kv.Key) Prompt { return Prompt{p, lease} }
 
 type link struct {
 	net.Conn
@@ -35,8 +44,8 @@ type link struct {
 const (
 	dialTime = 3 * time.Second
 	keptIdle = 16
-	// Patience is how long a peer may wait for a page to be computed.
-	Patience = 2 * time.Second
+	// begun is how long a peer may wait for a prompt to be begun.
+	begun = 2 * time.Second
 )
 
 // New is the server at an address.
@@ -44,28 +53,17 @@ func New(address string, secret []byte, seed kv.Key) *Peer {
 	return &Peer{address: address, secret: secret, seed: seed}
 }
 
-// Name implements offload.Store.
-func (p *Peer) Name() string { return "peer " + p.address }
-
-// Has implements offload.Store: the peer is asked when it is read.
-func (p *Peer) Has(kv.Key) bool { return true }
-
-// Write implements offload.Store; nothing is written to peers.
-func (p *Peer) Write(kv.Key, []offload.Part) (int64, error) {
-	return 0, errors.New("kvpeer: pages are not written to a peer")
-}
-
-// Read implements offload.Store.
-func (p *Peer) Read(key kv.Key, into func(parts []offload.Part) bool) (bool, error) {
+// Read implements offload.Peer.
+func (p Prompt) Read(key kv.Key, waiting func() bool, into func(parts []offload.Part) bool) (bool, error) {
 	l, kept, err := p.take()
 	if err != nil {
 		return false, fmt.Errorf("kvpeer: %s: %w", p.address, err)
 	}
-	ok, err := l.read(key, into)
+	ok, err := l.read(p.lease, key, waiting, into)
 	if err != nil && kept && errors.Is(err, errBegin) { // it was closed while nobody looked
 		_ = l.Close() // it is of no use
 		if l, err = p.dial(); err == nil {
-			ok, err = l.read(key, into)
+			ok, err = l.read(p.lease, key, waiting, into)
 		}
 	}
 	if err != nil {
@@ -80,19 +78,27 @@ func (p *Peer) Read(key kv.Key, into func(parts []offload.Part) bool) (bool, err
 
 var errBegin = errors.New("the connection was lost before the answer")
 
+var errEnough = errors.New("nobody waits for it any more")
+
 // read asks for a key.
-func (l *link) read(key kv.Key, into func(parts []offload.Part) bool) (bool, error) {
-	request := append([]byte{wantKey}, key[:]...)
-	request = binary.LittleEndian.AppendUint32(request, uint32(Patience.Milliseconds()))
-	if err := l.SetDeadline(time.Now().Add(Patience + stalled)); err != nil {
-		return false, err
-	}
-	if _, err := l.Write(request); err != nil {
+func (l *link) read(lease, key kv.Key, waiting func() bool, into func(parts []offload.Part) bool) (bool, error) {
+	if err := l.ask(wantKey, lease, key); err != nil {
 		return false, fmt.Errorf("%w: %w", errBegin, err)
 	}
 	n, err := l.r.ReadByte()
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", errBegin, err)
+	}
+	for n == computing {
+		if !waiting() {
+			return false, errEnough
+		}
+		if err := l.SetDeadline(time.Now().Add(stalled)); err != nil {
+			return false, err
+		}
+		if n, err = l.r.ReadByte(); err != nil {
+			return false, err
+		}
 	}
 	if n == 0 {
 		return false, nil
@@ -121,14 +127,24 @@ func (l *link) read(key kv.Key, into func(parts []offload.Part) bool) (bool, err
 	return true, nil
 }
 
-// Release tells the peer that a lease is over.
-func (p *Peer) Release(lease kv.Key) {
+// ask sends a message.
+func (l *link) ask(what byte, lease, key kv.Key) error {
+	if err := l.SetDeadline(time.Now().Add(begun + stalled)); err != nil {
+		return err
+	}
+	request := make([]byte, 0, requestLen)
+	request = append(append(append(request, what), lease[:]...), key[:]...)
+	_, err := l.Write(binary.LittleEndian.AppendUint32(request, uint32(begun.Milliseconds())))
+	return err
+}
+
+// Release implements offload.Peer: the peer is told that the lease is over.
+func (p Prompt) Release() {
 	l, _, err := p.take()
 	if err != nil {
 		return // it ends by itself
 	}
-	request := append(append([]byte{dropLease}, lease[:]...), 0, 0, 0, 0)
-	if _, err := l.Write(request); err != nil {
+	if err := l.ask(dropLease, p.lease, kv.Key{}); err != nil {
 		_ = l.Close() // likewise
 		return
 	}
@@ -171,7 +187,7 @@ func (p *Peer) put(l *link) {
 	p.idle = append(p.idle, l)
 }
 
-// Close implements offload.Store.
+// Close ends the connections that nobody uses.
 func (p *Peer) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,19 +20,23 @@ import (
 // source has a page under each key whose first byte is less than pages.
 type source struct {
 	pages [][]byte
+	waits atomic.Int32 // answers that say that the prompt is being computed
 
 	mu       sync.Mutex
 	held     int
 	released []kv.Key
 }
 
-func (s *source) Await(key kv.Key, _ time.Duration, _ <-chan struct{}) ([]offload.Part, func()) {
+func (s *source) Await(key, _ kv.Key, _ time.Duration, _ <-chan struct{}) ([]offload.Part, func(), bool) {
+	if s.waits.Add(-1) >= 0 {
+		return nil, func() {}, true
+	}
 	if int(key[0]) >= len(s.pages) {
-		return nil, func() {}
+		return nil, func() {}, false
 	}
 	s.hold(1)
 	b := s.pages[key[0]]
-	return []offload.Part{{Group: 1, Bytes: int64(len(b)), Pieces: [][]byte{b[:len(b)/3], b[len(b)/3:]}}}, func() { s.hold(-1) }
+	return []offload.Part{{Group: 1, Bytes: int64(len(b)), Pieces: [][]byte{b[:len(b)/3], b[len(b)/3:]}}}, func() { s.hold(-1) }, false
 }
 
 func (s *source) hold(n int) {
@@ -99,13 +104,16 @@ func TestAcceptFails(t *testing.T) {
 	p := New(x.Address(), secret, kv.Key{7})
 	defer p.Close()
 	var b []byte
-	if ok, err := p.Read(kv.Key{0}, into(&b)); !ok || err != nil {
+	if ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{0}, still, into(&b)); !ok || err != nil {
 		t.Errorf("behind a listener's error: %t, %v", ok, err)
 	}
 	if err := <-said; !errors.Is(err, syscall.EMFILE) {
 		t.Errorf("the log is told %v", err)
 	}
 }
+
+// still has a peer go on computing.
+func still() bool { return true }
 
 // into reads a page to a buffer, in other pieces than it was sent in.
 func into(b *[]byte) func([]offload.Part) bool {
@@ -125,7 +133,7 @@ func TestPeer(t *testing.T) {
 	read := func(i byte) ([]byte, bool) {
 		t.Helper()
 		var b []byte
-		ok, err := p.Read(kv.Key{i}, into(&b))
+		ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{i}, still, into(&b))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,6 +147,17 @@ func TestPeer(t *testing.T) {
 	if _, ok := read(9); ok {
 		t.Error("a page that is nowhere came")
 	}
+	s.waits.Store(3)
+	waited := 0
+	var b []byte
+	if ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{2}, func() bool { waited++; return true }, into(&b)); !ok || err != nil || waited != 3 || !bytes.Equal(b, s.pages[2]) {
+		t.Errorf("while the prompt is computed: %t, %v, told so %d times", ok, err, waited)
+	}
+	s.waits.Store(3)
+	if ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{2}, func() bool { return false }, into(&b)); ok || err == nil {
+		t.Errorf("nobody waits: %t, %v", ok, err)
+	}
+	s.waits.Store(0)
 	x.mu.Lock()
 	for conn := range x.conns {
 		conn.Close()
@@ -147,7 +166,7 @@ func TestPeer(t *testing.T) {
 	if b, ok := read(1); !ok || !bytes.Equal(b, s.pages[1]) {
 		t.Error("after the kept connection was closed a page came as something else")
 	}
-	p.Release(kv.Key{5})
+	p.Prompt(kv.Key{5}).Release()
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
 		done := len(s.released) == 1 && s.released[0] == kv.Key{5} && s.held == 0
@@ -169,7 +188,7 @@ func TestStrangers(t *testing.T) {
 		says string
 	}{"secret": {New(x.Address(), []byte("another secret of sixteen"), kv.Key{7}), "another secret"}, "model": {New(x.Address(), secret, kv.Key{8}), "another model"}} {
 		var b []byte
-		if ok, err := p.peer.Read(kv.Key{0}, into(&b)); ok || err == nil || !strings.Contains(err.Error(), p.says) {
+		if ok, err := p.peer.Prompt(kv.Key{5}).Read(kv.Key{0}, still, into(&b)); ok || err == nil || !strings.Contains(err.Error(), p.says) {
 			t.Errorf("another %s: %t, %v", what, ok, err)
 		}
 	}
@@ -186,7 +205,7 @@ func TestStrangers(t *testing.T) {
 	p := New(x.Address(), secret, kv.Key{7})
 	defer p.Close()
 	var b []byte
-	if ok, err := p.Read(kv.Key{0}, into(&b)); !ok || err != nil {
+	if ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{0}, still, into(&b)); !ok || err != nil {
 		t.Errorf("beside strangers: %t, %v", ok, err)
 	}
 }
@@ -208,7 +227,7 @@ func BenchmarkTransfer(b *testing.B) {
 		for k := range streams {
 			all.Go(func() {
 				for i := k; i < pages; i += streams {
-					if ok, err := p.Read(kv.Key{byte(i)}, func(parts []offload.Part) bool {
+					if ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{byte(i)}, still, func(parts []offload.Part) bool {
 						parts[0].Pieces = [][]byte{buffers[k]}
 						return true
 					}); !ok || err != nil {

@@ -16,18 +16,21 @@ import (
 	"github.com/ridge-llm/ridge/engine/offload"
 )
 
-// A message of who has dialled is a byte that says what it wants, a key or the name of a lease, and how long the other side may wait for the key to come, ms (4 bytes). The answer
-// to a key is the number of its parts (1 byte; 0: it is not there), group (4) and length (8) of each, and their bytes. A lease that is given back has no answer.
+// A message of who has dialled is a byte that says what it wants, the name of a lease, a key, and how long the other side may wait for the lease's prompt to be begun, ms (4 bytes).
+// The answer to a key is the number of its parts (1 byte; 0: it is not there), group (4) and length (8) of each, and their bytes; before that, a byte now and then that says that
+// the prompt is being computed. A lease that is given back has no answer.
 const (
 	wantKey    = 1
 	dropLease  = 2
-	requestLen = 1 + len(kv.Key{}) + 4
+	requestLen = 1 + 2*len(kv.Key{}) + 4
+	computing  = 255
 )
 
 // Source is where pages are taken from: an engine's tier.
 type Source interface {
-	// Await is the pages of host memory under a key, as soon as they are whole, within a time. They stay as they are until release.
-	Await(key kv.Key, patience time.Duration, gone <-chan struct{}) (parts []offload.Part, release func())
+	// Await is the pages of host memory under a key, as soon as they are whole, within a time. They stay as they are until release. computing says that the prompt of the lease is
+	// being computed, so that it is worth waiting on.
+	Await(key, lease kv.Key, patience time.Duration, gone <-chan struct{}) (parts []offload.Part, release func(), computing bool)
 	// Release gives a lease back.
 	Release(lease kv.Key)
 }
@@ -51,6 +54,7 @@ const (
 	mostPatience = time.Minute
 	acceptPause  = 100 * time.Millisecond
 	stalled      = 10 * time.Second // a caller that takes nothing for so long is given up
+	beat         = 500 * time.Millisecond
 )
 
 // Serve begins to answer at a listener, which the server owns. log is told of callers that are refused.
@@ -119,24 +123,48 @@ func (s *Server) answerAll(conn net.Conn) {
 		if _, err := io.ReadFull(conn, request[:]); err != nil {
 			return
 		}
-		key := kv.Key(request[1 : 1+len(kv.Key{})])
+		lease, key := kv.Key(request[1:1+len(kv.Key{})]), kv.Key(request[1+len(kv.Key{}):1+2*len(kv.Key{})])
 		switch request[0] {
 		case dropLease:
-			s.source.Release(key)
+			s.source.Release(lease)
 			continue
 		case wantKey:
 		default:
 			return
 		}
-		patience := min(time.Duration(binary.LittleEndian.Uint32(request[1+len(key):]))*time.Millisecond, mostPatience)
-		parts, release := s.source.Await(key, patience, s.gone)
+		patience := min(time.Duration(binary.LittleEndian.Uint32(request[requestLen-4:]))*time.Millisecond, mostPatience)
+		if err := s.answerKey(conn, w, key, lease, patience); err != nil {
+			return
+		}
+	}
+}
+
+// answerKey sends a key's pages when they are there.
+func (s *Server) answerKey(conn net.Conn, w *bufio.Writer, key, lease kv.Key, patience time.Duration) error {
+	for {
+		parts, release, waits := s.source.Await(key, lease, min(patience, beat), s.gone)
 		err := conn.SetWriteDeadline(time.Now().Add(stalled))
-		if err == nil {
+		patience -= beat
+		switch {
+		case err != nil:
+		case len(parts) > 0 || !waits && patience <= 0:
 			err = send(w, parts)
+			release()
+			return err
+		case waits: // as long as that is so
+			patience = beat
+			if err = w.WriteByte(computing); err == nil {
+				err = w.Flush()
+			}
 		}
 		release()
 		if err != nil {
-			return
+			return err
+		}
+		select {
+		case <-s.gone:
+			return net.ErrClosed
+		default:
 		}
 	}
 }
