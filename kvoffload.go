@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/offload"
 	"github.com/ridge-llm/ridge/graph"
@@ -89,14 +90,14 @@ func (o Options) setHostPages(lim *backend.Limits, dev backend.Device, parts []*
 }
 
 // offload opens what keeps pages beyond the cache, for the program of a graph.
-func (m *Model) offload(o Options) (x engine.Offload, err error) {
+func (m *Model) offload(o Options, runner compile.Runner) (x engine.Offload, err error) {
 	k := o.KVOffload
 	if !o.keepsPages() {
 		return x, nil
 	}
 	x.Shared = o.KVTransfer.Secret != ""
 	x.Always, x.Through = k.Always, k.folders() && !k.WriteBack || x.Shared && o.KVTransfer.Listen != ""
-	if x.Seed, err = m.seed(o); err != nil {
+	if x.Seed, err = m.seed(o, runner); err != nil {
 		return x, err
 	}
 	m.kvSeed = x.Seed
@@ -129,17 +130,22 @@ func closeStores(stores []offload.Store) (err error) {
 	return err
 }
 
-// seed is a hash of all that the numbers in the cache depend on beside a prompt's tokens.
-func (m *Model) seed(o Options) (seed [32]byte, err error) {
+// seed is a hash of all that the numbers in the cache depend on beside a prompt's tokens. Of a layout whose pages are those of one device that is the order in which sums are added, and counts with
+// Deterministic alone.
+func (m *Model) seed(o Options, runner compile.Runner) (seed [32]byte, err error) {
 	print, err := m.dir.Fingerprint()
 	if err != nil {
 		return seed, err
 	}
 	info := m.device.Info()
 	kernels, _, _ := strings.Cut(info.Detail, ",") // without the number of threads
+	layout := o.Layout.passes().String()
+	if p, ok := runner.(compile.HostPager); ok && p.Joined() && !o.Deterministic {
+		layout = "joined"
+	}
 	sum := sha256.New()
 	for _, fact := range []any{
-		"pages of keys and values, version 1", buildVersion(), print, o.Cache, o.Quantization, o.Layout.passes().String(), m.limits.PageSize, m.pooling,
+		"pages of keys and values, version 2", buildVersion(), print, o.Cache, o.Quantization, layout, m.limits.PageSize, m.pooling,
 		strings.SplitN(info.Name, ":", 2)[0], kernels, info.Kernels, info.Act, info.Q8, info.BF16, o.Deterministic,
 	} {
 		fmt.Fprintf(sum, "%q\n", fmt.Sprint(fact))

@@ -122,6 +122,59 @@ func TestDisaggregationAhead(t *testing.T) {
 	}
 }
 
+// TestDisaggregationLayouts: servers of different layouts go on from each other's prompts, each rank's key heads joined or divided, with the tokens of one rank, while several prompts cross at once:
+// heads that several ranks have, windows, bytes and four bits, and stages. With --deterministic, and where states are divided, nothing is transferred.
+func TestDisaggregationLayouts(t *testing.T) {
+	one, two, four := ridge.Layout{}, ridge.Layout{Tensor: 2}, ridge.Layout{Tensor: 4}
+	for _, c := range []struct {
+		model         string
+		cache         string
+		from, to      ridge.Layout
+		deterministic bool
+		nothing       bool
+	}{
+		{"llama-default", "", two, one, false, false}, {"llama-default", "", one, two, false, false}, {"llama-default", "int8", two, one, false, false}, {"llama-default", "int4", one, two, false, false},
+		{"llama-default", "", four, two, false, false}, {"llama-default", "", two, four, false, false}, {"gemma3-pattern", "", two, ridge.Layout{Pipeline: 2}, false, false},
+		{"llama-default", "", ridge.Layout{Tensor: 2, Pipeline: 2}, one, false, false}, {"llama-mqa-tied-bias", "", one, two, false, false}, {"llama-mqa-tied-bias", "", two, one, false, false},
+		{"qwen3.5-wide", "", one, ridge.Layout{Pipeline: 2}, false, false}, {"qwen3.5-wide", "", one, two, false, true}, {"llama-default", "", two, one, true, true},
+	} {
+		path := withTokenizer(t, filepath.Join("internal/check/testdata", c.model))
+		o := ridge.Options{Context: 160, StepTokens: 40, Parallel: 4, Threads: 1, Cache: c.cache, Deterministic: c.deterministic}
+		plain, both := loadFrom(t, path, o), pair{}
+		o.Layout, o.KVTransfer = c.from, ridge.KVTransfer{Secret: transferSecret, Listen: "127.0.0.1:0"}
+		both.prefill = loadFrom(t, path, o)
+		o.Layout, o.KVTransfer = c.to, ridge.KVTransfer{Secret: transferSecret}
+		both.decode = loadFrom(t, path, o)
+		prompts := manyPrompts(8, 100)
+		_, _, f := ask(t, both.prefill, prompts[0][:40], 1, &ridge.RemoteKV{DoRemoteDecode: true})
+		var asked sync.WaitGroup
+		var sent atomic.Int64
+		for i := range prompts {
+			if i%2 > 0 {
+				continue // begins as the one before
+			}
+			want, _, _ := ask(t, plain, prompts[i], 12, nil)
+			id := "prompt " + strconv.Itoa(i)
+			remote := *f.Remote
+			remote.RemoteRequestID = &id
+			asked.Go(func() {
+				ask(t, both.prefill, prompts[i], 1, &ridge.RemoteKV{DoRemoteDecode: true, RemoteRequestID: &id})
+			})
+			asked.Go(func() {
+				got, _, h := ask(t, both.decode, prompts[i], 12, &remote)
+				if !slices.Equal(got, want) {
+					t.Errorf("%+v: prompt %d has another answer than one rank's", c, i)
+				}
+				sent.Add(int64(h.Kept[ridge.KeptAtPeer]))
+			})
+		}
+		asked.Wait()
+		if n := sent.Load(); c.nothing != (n == 0) || !c.nothing && n < 4*64 {
+			t.Errorf("%+v: %d tokens were another server's", c, n)
+		}
+	}
+}
+
 // cutter passes connections on, and does something to them after so many bytes of answers.
 func cutter(t *testing.T, port int, after int64, hang bool) (at int) {
 	t.Helper()

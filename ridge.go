@@ -242,7 +242,7 @@ func (m *Model) startEngine(o Options, prog *loaded) error {
 		return err
 	}
 	m.sharedAlone, m.layout = o.KVOffload.Disk == "", o.Layout
-	if settings.Offload, err = m.offload(o); err != nil {
+	if settings.Offload, err = m.offload(o, prog.Runner); err != nil {
 		err = errors.Join(err, settings.Speculation.Close())
 		prog.Close()
 		return err

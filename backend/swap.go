@@ -1,5 +1,7 @@
 package backend
 
+import "github.com/ridge-llm/ridge/graph"
+
 // Swapper is a device whose pages of cache can be kept in host memory while their sequences wait.
 type Swapper interface {
 	// AllocHost gets n bytes of host memory that the device copies to and from as fast as it can: on a GPU, memory that the
@@ -17,6 +19,12 @@ type Swapper interface {
 	// in written over.
 	Swaps() int
 	SwapsDone() (int, error)
+}
+
+// HeadedPages is a Swapper that has the key heads of a page one behind the other, so that pages of devices with some of the heads each can be joined.
+type HeadedPages interface {
+	// HeadStretches is the stretches of a page of keys and values, one behind the other, each of which has as many bytes of every key head: how many.
+	HeadStretches(c *graph.Cache, pageSize int) []int64
 }
 
 // Move is a copy between two pieces of memory of the same length.

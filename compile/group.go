@@ -24,7 +24,9 @@ type Group struct {
 	limits   backend.Limits
 	groups   []graph.CacheGroup
 	ids      int
-	alike    bool // all devices have all logits
+	alike    bool      // all devices have all logits
+	tensor   int       // devices of a stage
+	joints   [][]joint // by cache group; nil: pages of the devices cannot be joined
 }
 
 // Member is a device of a group, with the graph before the passes as that device computes it, and what the passes do for it. The graphs of a group are of one model, and
@@ -89,6 +91,9 @@ func CompileMembers(l pass.Layout, members []Member, files Tensors, lim backend.
 		return nil, fmt.Errorf("compile: %s: %w", o.Rank, err)
 	}
 	x.last = x.programs[l.Number(pass.Rank{Stage: l.Pipeline - 1})]
+	if x.tensor = l.Tensor; len(devs) == l.Tensor*l.Pipeline {
+		x.joints = x.joinPages()
+	}
 	return x, nil
 }
 

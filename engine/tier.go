@@ -79,6 +79,7 @@ func newTier(o Options, prog compile.Runner, p *pages, signal func()) (*tier, er
 			return nil, errors.New("engine: pages are to be kept in folders or sent to other servers, and the program's host memory is not this process's")
 		}
 		settings.Memory = func(group int, page int32) [][]byte { return t.pager.HostPage(group, page+t.base[group]) }
+		settings.Spread = func(group int, page int32) { t.pager.Spread(group, page+t.base[group]) }
 	}
 	t.Tier = offload.New(settings)
 	p.Offload(o.Offload.Seed, t.evicted)

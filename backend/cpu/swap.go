@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/ridge-llm/ridge/backend"
+import (
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/graph"
+)
 
 // The CPU device's memory is host memory. Swapping pages out and in frees a sequence's part of the KV cache for another
 // without recomputation, but so would a larger cache: swap space is for comparisons and tests.
@@ -37,4 +40,13 @@ func (d *Device) move(moves []backend.Move) {
 			copy(raw(m.Dst), raw(m.Src))
 		}
 	})
+}
+
+// HeadStretches implements backend.HeadedPages: blocks of tokens, or groups of them in four bits.
+func (d *Device) HeadStretches(c *graph.Cache, pageSize int) []int64 {
+	all := make([]int64, pageSize/graph.PageTokens(c.Type))
+	for i := range all {
+		all[i] = c.PageBytes(pageSize) / int64(len(all)*c.K.Count)
+	}
+	return all
 }

@@ -264,7 +264,7 @@ func (p peerStore) Read(key kv.Key, into func(parts []Part) bool) (bool, error) 
 
 // readFrom reads a key from a store.
 func (t *Tier) readFrom(from Origin, s reader, key kv.Key) bool {
-	began, bytes, pages := time.Now(), int64(0), []int(nil)
+	began, bytes, pages := time.Now(), int64(0), []kv.KeyedPage(nil)
 	ok, err := s.Read(key, func(parts []Part) bool {
 		for p := range parts {
 			if parts[p].Group < 0 || parts[p].Group >= len(t.options.Pages) {
@@ -276,7 +276,7 @@ func (t *Tier) readFrom(from Origin, s reader, key kv.Key) bool {
 			if !fresh {
 				return false
 			}
-			pages = append(pages, parts[p].Group)
+			pages = append(pages, kv.KeyedPage{Key: key, Group: parts[p].Group, Page: page})
 			parts[p].Pieces = t.options.Memory(parts[p].Group, page)
 			if size(parts[p].Pieces) != parts[p].Bytes {
 				return false // of another model, or another program's
@@ -285,6 +285,11 @@ func (t *Tier) readFrom(from Origin, s reader, key kv.Key) bool {
 		}
 		return true
 	})
+	if ok && t.options.Spread != nil {
+		for _, p := range pages {
+			t.options.Spread(p.Group, p.Page)
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
@@ -297,8 +302,8 @@ func (t *Tier) readFrom(from Origin, s reader, key kv.Key) bool {
 		return false
 	}
 	t.host.Pin(key)
-	for _, group := range pages {
-		t.filled(key, group)
+	for _, p := range pages {
+		t.filled(key, p.Group)
 	}
 	if !ok {
 		t.host.Drop(key)

@@ -21,6 +21,7 @@ import (
 type Options struct {
 	Pages  []int                                // of host memory, by cache group
 	Memory func(group int, page int32) [][]byte // where a page of host memory lies; nil without stores and peers
+	Spread func(group int, page int32)          // called when a page of host memory has been filled from elsewhere; nil: nothing is to be done then
 	Stores []Store                              // the nearest first; the Tier closes them
 	Wake   func()                               // called when a Fetch has ended
 }
@@ -53,7 +54,7 @@ type Tier struct {
 	errors  []error       // the last of each store; nil: it works
 	arrived chan struct{} // closed when pages have come to host memory, and made anew
 	leases  map[kv.Key]lease
-	leasing int                  // keys
+	leasing int                   // keys
 	prompts map[kv.Key]*computing // of leases to come
 
 	writes  chan kv.Key
