@@ -87,7 +87,7 @@ var policy = []struct {
 	{"internal/recording", []string{"backend", "engine", "engine/draft", "engine/sched"}, "what an engine did, as a file"},
 	{"internal/simulate", []string{"internal/recording", "quant", "backend/sampling", "graph", "weights/recipe", "backend", "compile", "engine/...", "internal/trace", "internal/loadgen", "route/policy", "route/prefix"}, "the engine on a device that computes nothing, and the router's choice before several"},
 	{"internal/handshake", nil, "a secret that two processes show each other that they know"},
-	{"internal/kvpeer", []string{"engine/kv", "engine/offload", "internal/handshake"}, "pages by their keys, between servers"},
+	{"internal/kvpeer", []string{"comm/shm", "engine/kv", "engine/offload", "internal/handshake"}, "pages by their keys, between servers"},
 	{"internal/kvstore", []string{"engine/kv", "engine/offload", "internal/disk", "internal/regular"}, "pages by their keys, in files"},
 	{"internal/disk", nil, "what a file system has room for"},
 	{"internal/hub", []string{"internal/disk"}, "files from the hub; it does not know what is in them"},

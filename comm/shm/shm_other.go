@@ -18,3 +18,18 @@ type Rank struct{ comm.Communicator }
 
 // Close does nothing.
 func (*Rank) Close() error { return nil }
+
+// Reserve is Reserve on Linux.
+func Reserve(int64) (Memory, error) { return Memory{}, ErrUnsupported }
+
+// Named is Named on Linux.
+func Named(string, string) (Memory, error) { return Memory{}, ErrUnsupported }
+
+// Mapped is there on Linux alone.
+type Mapped struct{ Bytes []byte }
+
+// Map is Map on Linux.
+func Map(Memory, int64) (*Mapped, error) { return nil, ErrUnsupported }
+
+// Close does nothing.
+func (*Mapped) Close() error { return nil }

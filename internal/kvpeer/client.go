@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ridge-llm/ridge/comm/shm"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/offload"
 )
@@ -19,6 +20,7 @@ type Peer struct {
 	address string
 	secret  []byte
 	seed    kv.Key
+	near    func(net.Conn) bool // pages may go through shared memory
 
 	mu     sync.Mutex
 	idle   []*link
@@ -38,7 +40,8 @@ func (p *Peer) Prompt(lease kv.Key) Prompt { return Prompt{p, lease} }
 
 type link struct {
 	net.Conn
-	r *bufio.Reader
+	r      *bufio.Reader
+	memory *shm.Mapped // that pages come through; nil: they come over the connection
 }
 
 const (
@@ -50,7 +53,7 @@ const (
 
 // New is the server at an address.
 func New(address string, secret []byte, seed kv.Key) *Peer {
-	return &Peer{address: address, secret: secret, seed: seed}
+	return &Peer{address: address, secret: secret, seed: seed, near: sameHost}
 }
 
 // Read implements offload.Peer.
@@ -117,12 +120,8 @@ func (l *link) read(lease, key kv.Key, waiting func() bool, into func(parts []of
 	if !into(parts) {
 		return false, errors.New("its pages have no room here, or are of another size")
 	}
-	for _, p := range parts {
-		for _, piece := range p.Pieces {
-			if _, err := io.ReadFull(l.r, piece); err != nil {
-				return false, err
-			}
-		}
+	if err := l.take(parts); err != nil {
+		return false, err
 	}
 	return true, nil
 }
@@ -174,7 +173,14 @@ func (p *Peer) dial() (*link, error) {
 		_ = conn.Close() // the error says enough
 		return nil, err
 	}
-	return &link{conn, bufio.NewReaderSize(conn, 1<<16)}, nil
+	l := &link{Conn: conn, r: bufio.NewReaderSize(conn, 1<<16)}
+	if p.near(conn) {
+		if err := l.share(); err != nil {
+			_ = l.Close() // likewise
+			return nil, err
+		}
+	}
+	return l, nil
 }
 
 func (p *Peer) put(l *link) {

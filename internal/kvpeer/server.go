@@ -12,18 +12,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ridge-llm/ridge/comm/shm"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/offload"
 )
 
 // A message of who has dialled is a byte that says what it wants, the name of a lease, a key, and how long the other side may wait for the lease's prompt to be begun, ms (4 bytes).
 // The answer to a key is the number of its parts (1 byte; 0: it is not there), group (4) and length (8) of each, and their bytes; before that, a byte now and then that says that
-// the prompt is being computed. A lease that is given back has no answer.
+// the prompt is being computed. A lease that is given back has no answer. Of shared memory the message has the nonce and the name in place of a lease and a key;
+// the answer is a byte, 1 if it could be opened, and pages then come through it; see memory.go.
 const (
-	wantKey    = 1
-	dropLease  = 2
-	requestLen = 1 + 2*len(kv.Key{}) + 4
-	computing  = 255
+	wantKey     = 1
+	dropLease   = 2
+	shareMemory = 3
+	requestLen  = 1 + 2*len(kv.Key{}) + 4
+	computing   = 255
 )
 
 // Source is where pages are taken from: an engine's tier.
@@ -118,7 +121,8 @@ func (s *Server) forget(conn net.Conn) {
 // answerAll answers a connection's messages until it ends.
 func (s *Server) answerAll(conn net.Conn) {
 	var request [requestLen]byte
-	w := bufio.NewWriterSize(conn, 1<<16)
+	a := asked{conn: conn, w: bufio.NewWriterSize(conn, 1<<16)}
+	defer a.close()
 	for {
 		if _, err := io.ReadFull(conn, request[:]); err != nil {
 			return
@@ -128,33 +132,58 @@ func (s *Server) answerAll(conn net.Conn) {
 		case dropLease:
 			s.source.Release(lease)
 			continue
+		case shareMemory:
+			if a.memory != nil {
+				return
+			}
+			said := byte(0)
+			if a.memory = openShared(lease, key); a.memory != nil {
+				said = full
+			}
+			if _, err := conn.Write([]byte{said}); err != nil {
+				return
+			}
+			continue
 		case wantKey:
 		default:
 			return
 		}
 		patience := min(time.Duration(binary.LittleEndian.Uint32(request[requestLen-4:]))*time.Millisecond, mostPatience)
-		if err := s.answerKey(conn, w, key, lease, patience); err != nil {
+		if err := s.answerKey(&a, key, lease, patience); err != nil {
 			return
 		}
 	}
 }
 
+// asked is a connection that is answered.
+type asked struct {
+	conn   net.Conn
+	w      *bufio.Writer
+	memory *shm.Mapped // see link
+}
+
+func (a *asked) close() {
+	if a.memory != nil {
+		_ = a.memory.Close() // nothing goes through it
+	}
+}
+
 // answerKey sends a key's pages when they are there.
-func (s *Server) answerKey(conn net.Conn, w *bufio.Writer, key, lease kv.Key, patience time.Duration) error {
+func (s *Server) answerKey(a *asked, key, lease kv.Key, patience time.Duration) error {
 	for {
 		parts, release, waits := s.source.Await(key, lease, min(patience, beat), s.gone)
-		err := conn.SetWriteDeadline(time.Now().Add(stalled))
+		err := a.conn.SetWriteDeadline(time.Now().Add(stalled))
 		patience -= beat
 		switch {
 		case err != nil:
 		case len(parts) > 0 || !waits && patience <= 0:
-			err = send(w, parts)
+			err = a.send(parts)
 			release()
 			return err
 		case waits: // as long as that is so
 			patience = beat
-			if err = w.WriteByte(computing); err == nil {
-				err = w.Flush()
+			if err = a.w.WriteByte(computing); err == nil {
+				err = a.w.Flush()
 			}
 		}
 		release()
@@ -169,7 +198,8 @@ func (s *Server) answerKey(conn net.Conn, w *bufio.Writer, key, lease kv.Key, pa
 	}
 }
 
-func send(w *bufio.Writer, parts []offload.Part) error {
+func (a *asked) send(parts []offload.Part) error {
+	w := a.w
 	head := []byte{byte(len(parts))}
 	for _, p := range parts {
 		head = binary.LittleEndian.AppendUint32(head, uint32(p.Group))
@@ -177,6 +207,9 @@ func send(w *bufio.Writer, parts []offload.Part) error {
 	}
 	if _, err := w.Write(head); err != nil {
 		return err
+	}
+	if n := chunks(a.memory, parts); n > 0 {
+		return a.give(parts, n)
 	}
 	for _, p := range parts {
 		for _, piece := range p.Pieces {
