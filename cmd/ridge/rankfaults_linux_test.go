@@ -111,11 +111,14 @@ func (k *faultyLink) set(what *bool) {
 // faultKinds are what can happen to two ranks and the link between them.
 var faultKinds = []string{"rank 1 is killed", "rank 0 is killed", "rank 1 is stopped", "the link is cut", "the link is frozen", "a message is half written", "the link is slow"}
 
-// TestRankFaults has two ranks answer while one of them, or the link between them, fails at a random time: from the meeting to the answer. What has been answered by
+// TestRankFaults has two ranks answer while one of them, or the link between them, fails at a random time of what that took without a fault: from the meeting to the answer's last tokens. What has been answered by
 // then is the beginning of the right answer; both processes end, in time, and not as if all were well, unless the answer was complete. A slow link gives the whole answer.
 func TestRankFaults(t *testing.T) {
 	args := []string{"--greedy", "-n", "48", "--threads", "1", "--rank-timeout", "1s", "Tell me a story about a fox named Pip"}
-	right := map[string]string{}
+	right, length := map[string]string{}, map[string]time.Duration{}
+	all := func(layout, transport string) []string {
+		return append([]string{layout, "2", "--rank-transport", transport, "--rank-wait", "10s"}, args...)
+	}
 	for _, layout := range []string{"--tp", "--pp"} {
 		answer, err := exec.Command("ridge", append([]string{"run", layout, "2", "--ranks", "process"}, args...)...).Output()
 		if err != nil {
@@ -123,19 +126,45 @@ func TestRankFaults(t *testing.T) {
 		}
 		right[layout] = string(answer)
 	}
+	hits := 0
 	for i := range *rankFaults {
 		seed := *rankFaultSeed + uint64(i)
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		kind := faultKinds[(int(seed)-1)%len(faultKinds)]
 		layout, transport := []string{"--tp", "--pp"}[rnd.IntN(2)], []string{"shm", "tcp"}[rnd.IntN(2)]
-		after := time.Duration(rnd.Int64N(int64(time.Second)))
+		if length[layout+transport] == 0 {
+			if length[layout+transport] = rankFault(t, "", 0, right[layout], all(layout, transport)).took; t.Failed() {
+				return
+			}
+		}
+		part := rnd.Float64()
+		after := time.Duration(part * lastFault * float64(length[layout+transport]))
 		t.Run(fmt.Sprintf("seed %d, %s after %s, %s 2, %s", seed, kind, after.Round(time.Millisecond), layout, transport), func(t *testing.T) {
-			rankFault(t, kind, after, right[layout], append([]string{layout, "2", "--rank-transport", transport, "--rank-wait", "10s"}, args...))
+			if run := rankFault(t, kind, after, right[layout], all(layout, transport)); !run.whole {
+				hits++
+			} else { // runs have become faster
+				length[layout+transport] = min(length[layout+transport], run.took)
+			}
 		})
+	}
+	if t.Logf("%d of %d faults came before the answer was whole", hits, *rankFaults); *rankFaults >= 2*len(faultKinds) && hits < *rankFaults/2 {
+		t.Error("too few faults came in time to show anything")
 	}
 }
 
-func rankFault(t *testing.T, kind string, after time.Duration, right string, args []string) {
+// lastFault is the part of a run's length in which faults come: in the rest the answer is there, and processes end.
+const lastFault = 0.8
+
+// faultyRun is how a run went: what it took until both ranks had ended, and whether the answer was whole.
+type faultyRun struct {
+	took  time.Duration
+	whole bool
+}
+
+// rankFault has two ranks answer, and something happen to them; "": nothing does.
+func rankFault(t *testing.T, kind string, after time.Duration, right string, args []string) faultyRun {
+	t.Helper()
+	started := time.Now()
 	where := freeAddress(t)
 	delay := time.Duration(0)
 	if kind == "the link is slow" {
@@ -189,12 +218,13 @@ func rankFault(t *testing.T, kind string, after time.Duration, right string, arg
 	switch {
 	case ctx.Err() != nil:
 		t.Errorf("the ranks are still there after 50 s:\nrank 0: %s\nrank 1: %s", says[0].String(), says[1].String())
-	case kind == "the link is slow" && (!whole || err0 != nil || err1 != nil):
-		t.Errorf("over a slow link: %v, %v, %q\nrank 0: %s\nrank 1: %s", err0, err1, got, says[0].String(), says[1].String())
+	case (kind == "the link is slow" || kind == "") && (!whole || err0 != nil || err1 != nil):
+		t.Errorf("without a fault, or over a slow link: %v, %v, %q\nrank 0: %s\nrank 1: %s", err0, err1, got, says[0].String(), says[1].String())
 	case err0 == nil && !whole:
 		t.Errorf("rank 0 ends as if all were well, with %q\n%s", got, says[0].String())
 	case err0 != nil && kind != "rank 0 is killed" && !strings.Contains(says[0].String(), "ridge: "):
 		t.Errorf("rank 0 does not say why it ends: %v, %s", err0, says[0].String())
 	}
 	t.Logf("%.2f s later: %v, %v; %d of %d bytes of the answer", took.Seconds(), err0, err1, len(got), len(right))
+	return faultyRun{time.Since(started), whole}
 }
