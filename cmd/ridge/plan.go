@@ -38,6 +38,9 @@ type planFlags struct {
 	plot             string
 	promise          capacity.SLO
 	quant            []string
+	apart            int     // servers, to be divided; 0: none
+	chunk            int     // tokens of a prompt from which on it is computed apart
+	link             float64 // GB/s
 }
 
 func planCommand() *cobra.Command {
@@ -57,6 +60,9 @@ The exit code is 1 if no layout meets --slo.
 --quant compares ways to quantise the model on one device: memory, speed and, where ridge eval --save has put evaluations beside the model, quality; --plot
 draws them, with those that none beats in all three.
 
+--disaggregate simulates a trace on so many servers that do all, and on every division of them into servers that compute prompts and servers that decode
+(docs/disaggregation.md), and says whether separating pays.
+
 --train estimates the memory of training with Adam in mixed precision instead.
 
 Times are predicted by the cost model of docs/price.md at the device's published peaks; docs/published.md compares them with
@@ -66,6 +72,7 @@ figures that others measured.`,
   ridge plan ./config.json --device h200,b200 --dollars h200=3.5,b200=5.5 --slo itl=30ms
   ridge plan llama-3.1-8b --device h200 --tp 1 --loras 200 --rank 16
   ridge plan llama-3.1-8b --device h200 --tp 1 --quant q4_0,gptq4,fp8,nvfp4,2:4 --plot quant.png
+  ridge plan llama-3.1-8b --device h200 --tp 1 --disaggregate 4 --trace poisson:rate=24,n=1000,in=2048,out=256 --slo ttft=1s,itl=10ms
   ridge plan llama-3.1-8b --device a100-80gb --dp 8 --train --zero 3 --recompute`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -89,6 +96,13 @@ figures that others measured.`,
 					return err
 				}
 				return q.write(cmd.OutOrStdout(), f.plot, f.asJSON)
+			}
+			if f.apart > 0 {
+				r, err := f.planApart(cmp.Or(name, "the built-in model"), m)
+				if err != nil {
+					return err
+				}
+				return r.print(cmd.OutOrStdout(), f.asJSON)
 			}
 			r, err := f.plan(cmp.Or(name, "the built-in model"), m)
 			if err != nil {
@@ -146,6 +160,9 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.loras.Slots, "loras", 0, "LoRA adapters that are on the device, of every matrix; the sequences have them in turn")
 	fl.IntVar(&f.loras.Rank, "rank", 16, "rank of each of --loras")
 	fl.StringSliceVar(&f.quant, "quant", nil, "ways to quantise the model, to be compared: "+strings.Join(quantNames(), ", ")+", and types of ridge convert")
+	fl.IntVar(&f.apart, "disaggregate", 0, "servers, each with the devices of --tp, to be divided into those that compute prompts and those that decode, by simulation of --trace")
+	fl.IntVar(&f.chunk, "prefill-from", 0, "with --disaggregate, tokens of a prompt from which on a server for prompts computes it")
+	fl.Float64Var(&f.link, "kv-link", 0, "with --disaggregate, GB/s from each server for prompts to the others; 0: the device's link")
 	fl.BoolVar(&f.train, "train", false, "plan for training")
 	fl.IntVar(&f.training.Zero, "zero", 0, "with --train: ZeRO stage, 0 to 3")
 	fl.BoolVar(&f.training.Recompute, "recompute", false, "with --train: recompute activations in the backward pass")
@@ -202,6 +219,9 @@ func (f *planFlags) parse() (err error) {
 	}
 	f.limits.Sequences = f.limits.StepTokens
 	if err := f.shape.parse(); err != nil {
+		return err
+	}
+	if err := f.checkApart(); err != nil || f.apart > 0 {
 		return err
 	}
 	f.promise, err = parseSLO(f.slo)

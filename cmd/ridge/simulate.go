@@ -24,6 +24,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/loadgen"
 	"github.com/ridge-llm/ridge/internal/loadgen/chart"
 	"github.com/ridge-llm/ridge/internal/simulate"
+	"github.com/ridge-llm/ridge/internal/size"
 	"github.com/ridge-llm/ridge/internal/trace"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
@@ -55,6 +56,8 @@ type simulateFlags struct {
 	always   bool
 	replicas simulate.Replicas
 	route    string // policy of the router before them
+	apart    simulate.Apart
+	link     float64 // GB/s; 0: the device's
 	asJSON   bool
 	plot     string
 
@@ -71,7 +74,7 @@ func (f *simulateFlags) run(target time.Duration, ratio float64, stepTokens int)
 	}
 	o := f.options
 	o.Engine.TargetITL, o.Engine.ITLRatio, o.Engine.StepTokens = target, ratio, stepTokens
-	if f.replicas.Count > 1 {
+	if f.replicas.Count > 1 || f.replicas.Apart != nil {
 		p, err := policy.New(f.route)
 		if err != nil {
 			return nil, fmt.Errorf("--route: %s", strings.TrimPrefix(err.Error(), "policy: "))
@@ -108,7 +111,8 @@ in every step.
 times an error that recorded steps of similar cost had. Steps of a server are slower than the same steps alone, since HTTP
 connections use the CPU too. The flag may be repeated.
 
---replicas puts a router before several such servers, with the choice of ridge route.
+--replicas puts a router before several such servers, with the choice of ridge route. --prefill puts servers that compute prompts beside them (ridge serve --role), from
+which pages cross over --kv-link while a prompt is being computed.
 
 MODEL is as for ridge plan: no weights are needed; without it, it is the built-in model. --device is a published device, a profile file, or here (this
 machine as ridge calibrate measured it).`,
@@ -116,6 +120,7 @@ machine as ridge calibrate measured it).`,
   ridge simulate llama-3.1-8b --device h200 --trace poisson:rate=20,n=2000,in=512,out=256 --policy longest-prefix
   ridge simulate llama-3.1-8b --device h200 --concurrency 8 --trace constant:n=64,in=512,out=256 --speculate 0.8
   ridge simulate llama-3.1-8b --device h200 --trace conversation_trace.jsonl --replicas 4 --route cache_aware --kv-tokens 250000
+  ridge simulate llama-3.1-8b --device h200 --trace poisson:rate=40,n=2000,in=2048,out=256 --prefill 2 --replicas 2 --slo ttft=1s,itl=20ms
   ridge simulate model.gguf --device here --concurrency 16 --trace constant:n=32,in=200,out=64`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -175,6 +180,9 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.replicas.Count, "replicas", 1, "servers behind a router, each with its own device and memory")
 	fl.StringVar(&f.route, "route", policy.Names()[0], "with --replicas, how the router chooses (as ridge route --policy): "+strings.Join(policy.Names(), ", "))
 	fl.BoolVar(&f.replicas.Events, "kv-events", false, "with --replicas, the router knows what each has cached, not only what it sent there")
+	fl.IntVar(&f.apart.Prefill, "prefill", 0, "servers that compute prompts, each with its own device, from which --replicas go on")
+	fl.IntVar(&f.apart.From, "prefill-from", 256, "with --prefill, tokens of a prompt from which on one of those servers computes it")
+	fl.Float64Var(&f.link, "kv-link", 0, "with --prefill, GB/s from each of those servers to the replicas; 0: the device's link")
 	fl.BoolVar(&f.asJSON, "json", false, "print as JSON, each request's times too")
 	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
 }
@@ -306,6 +314,41 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 	f.setSwap(&lim, p, s.Memory.CacheToken*int64(page))
 	f.sharePages(&lim, g)
 	f.options.Limits = lim
+	return f.setApart(p, g, s)
+}
+
+// setApart sets servers that compute prompts up.
+func (f *simulateFlags) setApart(p *price.Profile, g *graph.Graph, s *capacity.Setup) error {
+	a := &f.apart
+	switch {
+	case a.Prefill == 0 && f.link == 0:
+		return nil
+	case a.Prefill < 1 || a.From < 0 || f.link < 0:
+		return fmt.Errorf("--prefill is %d, --prefill-from %d and --kv-link %g; 1 server or more, 0 tokens or more and, for the device's link, 0 GB/s or more are possible", a.Prefill, a.From, f.link)
+	case f.sweep || f.against != "" || f.accept != -1:
+		return errors.New("--sweep, --against and --speculate are for servers that compute their own prompts; leave --prefill out")
+	}
+	if a.Link, a.Lag = 1e9*f.link, p.LinkLag; f.link == 0 {
+		if a.Link = p.Link; p.Link == 0 {
+			return fmt.Errorf("--prefill: of %s no link to other devices is known; say how fast it is (--kv-link)", p.Name)
+		}
+	}
+	devices := int64(s.Layout.Devices())
+	for _, c := range g.CacheGroups() {
+		if c.Recurrent {
+			a.State += c.PageBytes(f.options.Limits.PageSize)
+		} else {
+			a.Token += c.RowBytes()
+		}
+	}
+	a.Link *= float64(devices) // each sends its part
+	a.Limits = f.options.Limits
+	if most := a.Limits.SeqPages * a.Limits.PageSize; most > a.Limits.Tokens {
+		a.Limits.Tokens = most
+	}
+	a.Limits.Groups = nil
+	f.sharePages(&a.Limits, g)
+	f.replicas.Apart = a
 	return nil
 }
 
@@ -381,6 +424,10 @@ func (f *simulateFlags) report(out io.Writer, r *simulate.Result) error {
 	_, err := fmt.Fprintf(out, "%d steps, busy %.0f %% of the time; %d preemptions; %.1f %% of prompt tokens found in the cache of %d tokens, %d pages evicted and reused\n"+
 		"simulated in %.2f s, %.0f times as fast as real time\n",
 		s.Steps, 100*r.Busy, s.Preemptions, 100*float64(s.Found)/float64(max(s.Queried, 1)), s.Pages*s.PageSize, s.Evicted, r.Real, r.Faster)
+	if p := r.Prefill; err == nil && p != nil {
+		_, err = fmt.Fprintf(out, "%d servers for prompts, busy %.0f %% of the time, computed %d; %s crossed, there %.1f ms after the prompt in the mean\n",
+			len(p.Servers), 100*p.Busy, p.Prompts, size.Text(p.Moved), float64(p.Waited)/1e6)
+	}
 	if err == nil && s.DraftMethod != "" {
 		_, err = fmt.Fprintf(out, "%d drafts (%s, acceptance %g), %d of %d drafted tokens accepted; %.2f tokens per request and step\n",
 			s.Drafts, s.DraftMethod, f.accept, s.AcceptedTokens, s.DraftTokens, float64(s.Output)/float64(max(s.Output-s.AcceptedTokens, 1)))

@@ -22,6 +22,7 @@ type Replicas struct {
 	Count  int
 	Policy policy.Policy // by which the router chooses
 	Events bool          // the router knows what replicas have cached (KV events), not only what it has sent there
+	Apart  *Apart        // servers that compute prompts for them; nil: there are none
 }
 
 // cluster is replicas in one virtual time. Each engine has a clock of its own and runs alone, to the end of the step in which the next request comes; that is routed once no
@@ -37,6 +38,7 @@ type cluster struct {
 	chain    []prefix.Key
 	room     int                 // tokens of a request, at most
 	longest  []engine.StepOutput // answers are its ends
+	placed   []int               // the replica of each request
 }
 
 // replica is an engine and what the router knows of it.
@@ -60,12 +62,30 @@ func RunReplicas(o Options, r Replicas) (*Result, error) {
 	switch {
 	case o.Trace == nil || len(o.Trace.Requests) == 0:
 		return nil, errors.New("simulate: the trace has no requests")
+	case r.Apart != nil:
+		return runApart(o, r)
+	}
+	c, err := newCluster(&o, r)
+	if err != nil {
+		return nil, err
+	}
+	err = c.run(r.Policy)
+	c.close() // the figures of an engine are complete when it has ended
+	if err != nil {
+		return nil, err
+	}
+	return c.result(began), nil
+}
+
+// newCluster makes the replicas of a simulation.
+func newCluster(o *Options, r Replicas) (*cluster, error) {
+	switch {
 	case r.Count < 1 || r.Count > prefix.MaxReplicas:
 		return nil, fmt.Errorf("simulate: %d replicas; 1 to %d are possible", r.Count, prefix.MaxReplicas)
 	case o.Concurrency != 0:
 		return nil, fmt.Errorf("simulate: %d requests under way in a closed loop; before replicas they come at the times of the trace", o.Concurrency)
 	}
-	c := &cluster{options: &o, trees: prefix.New(), views: make([]policy.Replica, r.Count), depth: make([]int, r.Count), records: make([]loadgen.Record, len(o.Trace.Requests))}
+	c := &cluster{options: o, trees: prefix.New(), views: make([]policy.Replica, r.Count), depth: make([]int, r.Count), records: make([]loadgen.Record, len(o.Trace.Requests)), placed: make([]int, len(o.Trace.Requests))}
 	c.room = min(o.Limits.SeqPages, o.Limits.Pages) * o.Limits.PageSize
 	c.longest = newAnswer(o.Trace, c.room)
 	full := graph.Step{Seqs: []graph.Seq{{New: o.Limits.Tokens}}}
@@ -76,12 +96,7 @@ func RunReplicas(o Options, r Replicas) (*Result, error) {
 			return nil, err
 		}
 	}
-	err := c.run(r.Policy)
-	c.close() // the figures of an engine are complete when it has ended
-	if err != nil {
-		return nil, err
-	}
-	return c.result(began), nil
+	return c, nil
 }
 
 // add makes a replica.
@@ -182,6 +197,7 @@ func (c *cluster) send(p policy.Policy, i int) {
 	}
 	at := p.Choose(&policy.Request{Tokens: q.Input}, c.views)
 	r := c.replicas[at]
+	c.placed[i] = at
 	c.trees.Sent(at, c.chain)
 	uncached := q.Input - c.views[at].Held
 	forced := c.longest[len(c.longest)-max(min(q.Output, c.room-q.Input), 1):]

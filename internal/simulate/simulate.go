@@ -37,6 +37,7 @@ type Result struct {
 
 	Compared []Compared     `json:"compared,omitempty"` // with a real run
 	Replicas []engine.Stats `json:"replicas,omitempty"` // of each, of several; Stats is their sum
+	Prefill  *Pool          `json:"prefill,omitempty"`  // of servers that compute prompts for them
 }
 
 // ErrStopped says that Options.Stop ended a simulation.
