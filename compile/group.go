@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,7 +92,9 @@ func CompileMembers(l pass.Layout, members []Member, files Tensors, lim backend.
 		return nil, fmt.Errorf("compile: %s: %w", o.Rank, err)
 	}
 	x.last = x.programs[l.Number(pass.Rank{Stage: l.Pipeline - 1})]
-	if x.tensor = l.Tensor; len(devs) == l.Tensor*l.Pipeline {
+	x.tensor = l.Tensor
+	alike := !slices.ContainsFunc(members, func(m Member) bool { return reflect.TypeOf(m.Device) != reflect.TypeOf(members[0].Device) })
+	if alike && len(members) == l.Tensor*l.Pipeline { // else pages of some are of no use to others
 		x.joints = x.joinPages()
 	}
 	return x, nil
