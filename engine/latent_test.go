@@ -17,7 +17,11 @@ func TestLatent(t *testing.T) {
 	lim := backend.Limits{Tokens: 40, Seqs: 4, Logits: 4, PageSize: 16, SeqPages: 16}
 	alone := lim
 	alone.Seqs, alone.Logits = 1, 3
-	for _, name := range []string{"deepseek-v3-yarn", "deepseek-v3.2"} {
+	names := []string{"deepseek-v3.2", "deepseek-v3-yarn"}
+	if testing.Short() {
+		names = names[:1]
+	}
+	for _, name := range names {
 		dir := "../../shared/reference/architectures/" + name
 		if _, err := os.Stat(dir); err != nil {
 			t.Skip("the reference models in ../shared are not here")

@@ -24,10 +24,14 @@ func TestRecurrentMixed(t *testing.T) {
 		interleavings = n
 	}
 	shared := "../../shared/reference/architectures/"
-	for _, s := range []struct {
+	models := []struct {
 		dir string
 		how keep
-	}{{"../internal/check/testdata/kimi-linear", tightly}, {"../internal/check/testdata/kimi-linear", swapped}, {shared + "qwen3.5", tightly}, {shared + "falcon-h1", swapped}, {shared + "qwen3.5", windows}, {"../internal/check/testdata/kimi-linear", windows}} {
+	}{{"../internal/check/testdata/kimi-linear", tightly}, {"../internal/check/testdata/kimi-linear", swapped}, {shared + "qwen3.5", tightly}, {shared + "falcon-h1", swapped}, {shared + "qwen3.5", windows}, {"../internal/check/testdata/kimi-linear", windows}}
+	if testing.Short() {
+		models = models[:2]
+	}
+	for _, s := range models {
 		t.Run(fmt.Sprintf("%s/%d", filepath.Base(s.dir), s.how), func(t *testing.T) {
 			if _, err := os.Stat(s.dir); err != nil {
 				t.Skip("the reference models are not here:", err)

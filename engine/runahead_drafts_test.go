@@ -242,6 +242,9 @@ func rates(t *testing.T, d draft.Drafter, price predict.Predictor) (all, one flo
 // TestRunAheadBesideDrafts: with a drafter whose drafts are not worth it, or that has nothing to say, tokens come at the rate without; and where two
 // requests are drafted for, all others' do too.
 func TestRunAheadBesideDrafts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("rates are those of virtual time, of which the race detector sees nothing new")
+	}
 	const ms = flat(time.Millisecond)
 	all, one := rates(t, nil, ms)
 	t.Logf("without a drafter: %.2f tokens/ms, %.3f for one request", all, one)

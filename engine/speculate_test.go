@@ -154,7 +154,11 @@ func (x *speculated) together(t *testing.T, e *stepped, random *rand.Rand) {
 // device or by the host, with penalties, grammars, ends, stops and log-probabilities, beside prompts in chunks, preempted, and in windows; and
 // whether requests that are drafted for wait for their tokens apart, or the others with them, or nobody does.
 func TestSpeculation(t *testing.T) {
-	for _, kind := range []string{"full", "windows", "recurrent"} {
+	kinds := []string{"full", "windows", "recurrent"}
+	if testing.Short() {
+		kinds = kinds[:1]
+	}
+	for _, kind := range kinds {
 		if _, err := os.Stat(recurrentModel); kind == "recurrent" && err != nil {
 			t.Log("../shared, which has a model with recurrent layers, is not here")
 			continue
