@@ -29,14 +29,16 @@ func parseModelfile(text string) (all []instruction, err error) {
 		if open := strings.Index(x.args, `"""`); open >= 0 {
 			_, value, _ := strings.Cut(lines[i], word)
 			_, value, _ = strings.Cut(value, `"""`) // with the spaces behind it
-			for !strings.Contains(value, `"""`) {
+			value, _, closed := strings.Cut(value, `"""`)
+			parts := []string{value}
+			for !closed {
 				if i++; i == len(lines) {
 					return nil, api.Invalid("modelfile", `line %d of the Modelfile opens a text with """ that is not closed`, x.line)
 				}
-				value += "\n" + lines[i]
+				value, _, closed = strings.Cut(lines[i], `"""`)
+				parts = append(parts, value)
 			}
-			value, _, _ = strings.Cut(value, `"""`)
-			x.args = x.args[:open] + value
+			x.args = x.args[:open] + strings.Join(parts, "\n")
 		}
 		all = append(all, x)
 	}
