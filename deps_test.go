@@ -51,7 +51,7 @@ var policy = []struct {
 	{"compile/ranks", []string{"graph", "pass", "quant", "backend", "backend/sampling", "comm", "comm/world", "compile"}, "a program of several processes, for one"},
 	{"compile/earlyexit", []string{"graph", "backend", "compile"}, "a program and parts of it, for one"},
 	{"engine/draft/layerskip", []string{"backend", "compile", "engine/draft"}, "the target's first layers as a program"},
-	{"engine/draft/draftmodel", []string{"backend", "compile", "engine/draft"}, "a program that drafts; it knows no model by name"},
+	{"engine/draft/draftmodel", []string{"backend", "compile", "engine/draft", "engine/kv"}, "a program that drafts, with pages of its own; it knows no model by name"},
 	{"engine/draft/hiddenmodel", []string{"backend", "compile", "engine/draft"}, "programs that draft; it knows no model by name"},
 	{"engine/draft/medusa", []string{"backend", "compile", "graph", "quant", "weights/recipe", "engine/draft"}, "heads as graphs of their own"},
 	{"engine/draft", nil, "guesses at tokens, ints and slices only"},

@@ -56,7 +56,12 @@ func (m *Model) draftModel(o Options) (d draft.Drafter, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("ridge: the draft model: %w", err), release())
 	}
-	return draftmodel.New(prog, release), nil
+	d, err = draftmodel.New(prog, release)
+	if err != nil {
+		prog.Close()
+		return nil, errors.Join(err, release())
+	}
+	return d, nil
 }
 
 // draftGraph is the draft model's graph as its device computes it.

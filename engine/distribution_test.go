@@ -53,6 +53,8 @@ func (r *markovRunner) Vocab() int             { return len(r.of) }
 func (r *markovRunner) Ids() int               { return len(r.of) }
 func (r *markovRunner) Close()                 {}
 
+func (r *markovRunner) CopyPage(int, int32, int32) error { return nil }
+
 func (r *markovRunner) Run(b *backend.Batch) error {
 	r.last = r.last[:0]
 	for _, row := range b.LogitsIndices {
@@ -110,9 +112,13 @@ func TestDraftersKeepDistribution(t *testing.T) {
 		t.Fatal(err)
 	}
 	lim := backend.Limits{Tokens: length + most, Seqs: 1, Logits: 1, PageSize: 16, SeqPages: length/16 + 2, Pages: length/16 + 2}
+	small, err := draftmodel.New(&markovRunner{lim: lim, of: other}, func() error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, d := range map[string]draft.Drafter{
 		"ngram": ngram, "suffix": draft.NewSuffix(), "lookahead": lookahead,
-		"draft_model": draftmodel.New(&markovRunner{lim: lim, of: other}, func() error { return nil }),
+		"draft_model": small,
 		"trees":       &randomTrees{random: rand.New(rand.NewPCG(5, 6)), vocab: vocab},
 	} {
 		t.Run(name, func(t *testing.T) {

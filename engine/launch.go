@@ -61,12 +61,14 @@ func (l *loop) reserve(f *InFlight) error {
 	if err := l.pages.preempt(&l.queue); err != nil {
 		return err
 	}
+	l.speculation.preempted(&l.queue)
 	for _, c := range l.queue.schedule.Chunks {
 		r := l.queue.byID[c.Request.ID]
 		if r.away {
 			if err := l.pages.swapIn(r); err != nil {
 				return err
 			}
+			l.speculation.resumed(r)
 		}
 		if c.Admit && r.seq.Len() == 0 {
 			found := l.pages.Open(&r.seq, r.salt, r.shareable())

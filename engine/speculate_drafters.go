@@ -112,6 +112,30 @@ func (s *speculation) fromHidden(f func(*drafter, draft.FromHidden)) {
 	}
 }
 
+// preempted tells drafters with caches of their own whose pages a schedule takes.
+func (s *speculation) preempted(q *queue) {
+	for _, c := range q.schedule.Preempt {
+		id := c.Request.ID
+		s.paged(func(p draft.Paged) error { return p.Preempted(id, q.byID[id].away) })
+	}
+}
+
+// resumed tells them that a request is back from host memory.
+func (s *speculation) resumed(r *request) {
+	s.paged(func(p draft.Paged) error { return p.Resumed(r.sched.ID) })
+}
+
+// paged calls f with every drafter that works and has a paged cache of its own. One that fails is switched off.
+func (s *speculation) paged(f func(draft.Paged) error) {
+	for _, d := range s.drafters {
+		if p, ok := d.Drafter.(draft.Paged); ok {
+			if err := f(p); err != nil {
+				s.stop(d, err)
+			}
+		}
+	}
+}
+
 // concurrent reports whether drafts can be made while the device is at a step.
 func (s *speculation) concurrent() bool {
 	return s.drafts() && !slices.ContainsFunc(s.drafters, func(d *drafter) bool { return d.Drafter != nil && !concurrent(d.Drafter) })

@@ -280,11 +280,17 @@ func TestSpeculationOnCPU(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			pages := &watchedPages{}
 			if round >= 2 { // the model itself, which fits less of a prompt into a step
 				less := draftmodel.Limits(lim, 30)
 				less.Seqs, less.Logits, less.Pages = 4, 4, 4*less.SeqPages // some sequences lose their place
 				prog := still(t, modeldir.Builtin, less, Options{}).prog
-				d = draftmodel.New(borrowed{prog}, func() error { return nil })
+				small, err := draftmodel.New(borrowed{prog}, func() error { return nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+				pages = &watchedPages{Paged: small.(draft.Paged)}
+				d = pages
 			}
 			o := Options{Speculation: Speculation{Drafter: d, Tokens: 6, Always: always, Failed: func(err error) { t.Error(err) }}}
 			if lim.SwapPages > 0 {
@@ -301,11 +307,34 @@ func TestSpeculationOnCPU(t *testing.T) {
 			if round == 2 && 10*s.AcceptedTokens < 8*s.DraftTokens {
 				t.Errorf("%s: of the tokens that the model itself drafted, %d of %d were accepted", name, s.AcceptedTokens, s.DraftTokens)
 			}
+			if round >= 2 && (pages.dropped+pages.swapped != s.Preemptions || pages.swapped != s.Swaps || pages.back > pages.swapped || s.Swaps > 0 && pages.back == 0) {
+				t.Errorf("%s: the drafter was told of %d preempted requests, %d swapped ones and %d that came back; there were %d, %d of them swapped", name, pages.dropped+pages.swapped, pages.swapped, pages.back, s.Preemptions, s.Swaps)
+			}
 			if always && s.AcceptedTokens == 0 || lim.SwapPages > 0 && s.Swaps == 0 {
 				t.Errorf("%s: %d tokens accepted, %d swaps", name, s.AcceptedTokens, s.Swaps)
 			}
 		}
 	}
+}
+
+// watchedPages counts what a drafter with pages of its own is told of preempted requests.
+type watchedPages struct {
+	draft.Paged
+	dropped, swapped, back int64
+}
+
+func (w *watchedPages) Preempted(id int64, swapped bool) error {
+	if swapped {
+		w.swapped++
+	} else {
+		w.dropped++
+	}
+	return w.Paged.Preempted(id, swapped)
+}
+
+func (w *watchedPages) Resumed(id int64) error {
+	w.back++
+	return w.Paged.Resumed(id)
 }
 
 // fixedRows is a sampler whose rows of logits are given.

@@ -216,7 +216,11 @@ func (r *Runner) drafter() (draft.Drafter, error) {
 	if r.drafts == nil {
 		return draft.NewSynthetic(r.o.Rate, nil)
 	}
-	return draft.NewSynthetic(r.o.Rate, draftmodel.New(shared{r.drafts}, func() error { return nil }))
+	small, err := draftmodel.New(shared{r.drafts}, func() error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	return draft.NewSynthetic(r.o.Rate, small)
 }
 
 // stepLog keeps an engine's steps. An engine tells of a step's end after the ends of its requests.

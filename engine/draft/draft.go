@@ -166,6 +166,14 @@ type Behind interface {
 	Behind(id int64, tokens int) float64
 }
 
+// Paged is a Drafter with a paged cache of its own, in which a sequence's pages go the way of its pages in the target's.
+type Paged interface {
+	Drafter
+	// Preempted says that the target has given a sequence's pages up or, if swapped, has moved them to host memory, from where Resumed brings them back.
+	Preempted(id int64, swapped bool) error
+	Resumed(id int64) error
+}
+
 // Concurrent is a Drafter that may be asked while the target's device is at a step: it runs nothing there, and reads nothing of it.
 type Concurrent interface {
 	Drafter
