@@ -169,6 +169,10 @@ func (d *Device) multiplyDecoded(w *worker, weight *matrix, panel, out, in []flo
 	if m < panelRows || d.deterministic {
 		row := panel[:k]
 		for o := from; o < to; o++ {
+			if m == 1 {
+				out[o] = d.vec.DotRow(weight.Format, in[:k], weight.Row(o), row)
+				continue
+			}
 			d.vec.Expand(weight.Format, row, weight.Row(o))
 			for r := range m {
 				out[r*width+o] = d.vec.Dot(in[r*k:(r+1)*k], row)

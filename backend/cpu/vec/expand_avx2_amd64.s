@@ -4,7 +4,17 @@
 
 #include "textflag.h"
 
-// func expandFP8Y(dst *float32, src *byte, n int, d float32) (ret uint64)
+DATA upperShifts<>+0(SB)/4, $0x00000000
+DATA upperShifts<>+4(SB)/4, $0x00000000
+DATA upperShifts<>+8(SB)/4, $0x00000000
+DATA upperShifts<>+12(SB)/4, $0x00000000
+DATA upperShifts<>+16(SB)/4, $0x00000000
+DATA upperShifts<>+20(SB)/4, $0x00000000
+DATA upperShifts<>+24(SB)/4, $0x00000000
+DATA upperShifts<>+28(SB)/4, $0x00000000
+GLOBL upperShifts<>(SB), RODATA|NOPTR, $32
+
+// func expandFP8Y(dst *float32, src *byte, n int, d float32) uint64
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·expandFP8Y(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), DI
@@ -18,7 +28,7 @@ TEXT ·expandFP8Y(SB), NOSPLIT, $0-40
 	VPXOR        Y13, Y13, Y13
 
 loop:
-	PREFETCHT0 1024(SI)
+	PREFETCHT0 4096(SI)
 	VPMAXSB    (SI), Y12, Y12
 	VPMAXUB    (SI), Y13, Y13
 	VPMAXSB    32(SI), Y12, Y12
@@ -123,7 +133,7 @@ DATA minusNaN<>+24(SB)/4, $0xffffffff
 DATA minusNaN<>+28(SB)/4, $0xffffffff
 GLOBL minusNaN<>(SB), RODATA|NOPTR, $32
 
-// func expandFP8BlockY(dst *float32, src *byte, n int) (ret uint64)
+// func expandFP8BlockY(dst *float32, src *byte, n int) uint64
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·expandFP8BlockY(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), DI
@@ -135,9 +145,9 @@ TEXT ·expandFP8BlockY(SB), NOSPLIT, $0-32
 	VPXOR   Y13, Y13, Y13
 
 loop:
-	PREFETCHT0   1024(SI)
-	PREFETCHT0   1088(SI)
-	PREFETCHT0   1152(SI)
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
 	VBROADCASTSS (SI), Y8
 	VMULPS       Y10, Y8, Y8
 	VPMAXSB      4(SI), Y12, Y12
@@ -265,7 +275,7 @@ TEXT ·expandInt8Y(SB), NOSPLIT, $0-28
 	VBROADCASTSS d+24(FP), Y8
 
 loop:
-	PREFETCHT0 1024(SI)
+	PREFETCHT0 4096(SI)
 	VPMOVSXBD  (SI), Y0
 	VCVTDQ2PS  Y0, Y0
 	VMULPS     Y8, Y0, Y0
@@ -274,8 +284,32 @@ loop:
 	VCVTDQ2PS  Y1, Y1
 	VMULPS     Y8, Y1, Y1
 	VMOVUPS    Y1, 32(DI)
-	ADDQ       $0x00000010, SI
-	ADDQ       $0x00000040, DI
+	VPMOVSXBD  16(SI), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y8, Y2, Y2
+	VMOVUPS    Y2, 64(DI)
+	VPMOVSXBD  24(SI), Y3
+	VCVTDQ2PS  Y3, Y3
+	VMULPS     Y8, Y3, Y3
+	VMOVUPS    Y3, 96(DI)
+	VPMOVSXBD  32(SI), Y0
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y8, Y0, Y0
+	VMOVUPS    Y0, 128(DI)
+	VPMOVSXBD  40(SI), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y8, Y1, Y1
+	VMOVUPS    Y1, 160(DI)
+	VPMOVSXBD  48(SI), Y2
+	VCVTDQ2PS  Y2, Y2
+	VMULPS     Y8, Y2, Y2
+	VMOVUPS    Y2, 192(DI)
+	VPMOVSXBD  56(SI), Y3
+	VCVTDQ2PS  Y3, Y3
+	VMULPS     Y8, Y3, Y3
+	VMOVUPS    Y3, 224(DI)
+	ADDQ       $0x00000040, SI
+	ADDQ       $0x00000100, DI
 	SUBQ       $0x01, CX
 	JNZ        loop
 	VZEROUPPER
@@ -289,7 +323,7 @@ TEXT ·expandUint8Y(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), CX
 
 loop:
-	PREFETCHT0   1024(SI)
+	PREFETCHT0   4096(SI)
 	VPBROADCASTW (SI), X8
 	VCVTPH2PS    X8, Y8
 	VPBROADCASTW 2(SI), X9
@@ -332,7 +366,7 @@ TEXT ·expandCodebookY(SB), NOSPLIT, $0-32
 	VMOVUPS 32(DX), Y9
 
 loop:
-	PREFETCHT0   1024(SI)
+	PREFETCHT0   4096(SI)
 	VBROADCASTSS (SI), Y10
 	VPMOVZXBD    4(SI), Y0
 	VPSRLD       $0x04, Y0, Y1
@@ -410,7 +444,7 @@ TEXT ·expandNVFP4Y(SB), NOSPLIT, $0-44
 	VBROADCASTSS d+40(FP), Y11
 
 loop:
-	PREFETCHT0   1024(SI)
+	PREFETCHT0   4096(SI)
 	MOVBLZX      (SI), AX
 	VBROADCASTSS (BX)(AX*4), Y10
 	VMULPS       Y11, Y10, Y10
@@ -428,9 +462,587 @@ loop:
 	VBLENDVPS    Y5, Y1, Y3, Y3
 	VMULPS       Y10, Y3, Y3
 	VMOVUPS      Y3, 32(DI)
-	ADDQ         $0x00000009, SI
-	ADDQ         $0x00000040, DI
+	MOVBLZX      9(SI), AX
+	VBROADCASTSS (BX)(AX*4), Y10
+	VMULPS       Y11, Y10, Y10
+	VPMOVZXBD    10(SI), Y0
+	VPSRLD       $0x04, Y0, Y1
+	VPSLLD       $0x1c, Y0, Y4
+	VPERMPS      Y8, Y0, Y2
+	VPERMPS      Y9, Y0, Y0
+	VBLENDVPS    Y4, Y0, Y2, Y2
+	VMULPS       Y10, Y2, Y2
+	VMOVUPS      Y2, 64(DI)
+	VPSLLD       $0x1c, Y1, Y5
+	VPERMPS      Y8, Y1, Y3
+	VPERMPS      Y9, Y1, Y1
+	VBLENDVPS    Y5, Y1, Y3, Y3
+	VMULPS       Y10, Y3, Y3
+	VMOVUPS      Y3, 96(DI)
+	MOVBLZX      18(SI), AX
+	VBROADCASTSS (BX)(AX*4), Y10
+	VMULPS       Y11, Y10, Y10
+	VPMOVZXBD    19(SI), Y0
+	VPSRLD       $0x04, Y0, Y1
+	VPSLLD       $0x1c, Y0, Y4
+	VPERMPS      Y8, Y0, Y2
+	VPERMPS      Y9, Y0, Y0
+	VBLENDVPS    Y4, Y0, Y2, Y2
+	VMULPS       Y10, Y2, Y2
+	VMOVUPS      Y2, 128(DI)
+	VPSLLD       $0x1c, Y1, Y5
+	VPERMPS      Y8, Y1, Y3
+	VPERMPS      Y9, Y1, Y1
+	VBLENDVPS    Y5, Y1, Y3, Y3
+	VMULPS       Y10, Y3, Y3
+	VMOVUPS      Y3, 160(DI)
+	MOVBLZX      27(SI), AX
+	VBROADCASTSS (BX)(AX*4), Y10
+	VMULPS       Y11, Y10, Y10
+	VPMOVZXBD    28(SI), Y0
+	VPSRLD       $0x04, Y0, Y1
+	VPSLLD       $0x1c, Y0, Y4
+	VPERMPS      Y8, Y0, Y2
+	VPERMPS      Y9, Y0, Y0
+	VBLENDVPS    Y4, Y0, Y2, Y2
+	VMULPS       Y10, Y2, Y2
+	VMOVUPS      Y2, 192(DI)
+	VPSLLD       $0x1c, Y1, Y5
+	VPERMPS      Y8, Y1, Y3
+	VPERMPS      Y9, Y1, Y1
+	VBLENDVPS    Y5, Y1, Y3, Y3
+	VMULPS       Y10, Y3, Y3
+	VMOVUPS      Y3, 224(DI)
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000100, DI
 	SUBQ         $0x01, CX
 	JNZ          loop
 	VZEROUPPER
+	RET
+
+// func dotFP8Y(dst *float32, src *byte, n int, d float32) float32
+// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
+TEXT ·dotFP8Y(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VPXOR        Y6, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+	VPXOR        Y14, Y14, Y14
+	VPXOR        Y15, Y15, Y15
+	VMOVDQU      halfCodes<>+0(SB), Y9
+	VMOVDQU      e4m3Halves<>+0(SB), Y10
+	VBROADCASTSS d+24(FP), Y8
+	VMULPS       Y10, Y8, Y8
+	VPXOR        Y12, Y12, Y12
+	VPXOR        Y13, Y13, Y13
+
+loop:
+	PREFETCHT0   4096(SI)
+	VPMAXSB      (SI), Y12, Y12
+	VPMAXUB      (SI), Y13, Y13
+	VPMAXSB      32(SI), Y12, Y12
+	VPMAXUB      32(SI), Y13, Y13
+	VPMOVSXBW    (SI), X0
+	VPSLLW       $0x07, X0, X0
+	VPAND        X9, X0, X0
+	VCVTPH2PS    X0, Y0
+	VFMADD231PS  (DI), Y0, Y6
+	VPMOVSXBW    8(SI), X1
+	VPSLLW       $0x07, X1, X1
+	VPAND        X9, X1, X1
+	VCVTPH2PS    X1, Y1
+	VFMADD231PS  32(DI), Y1, Y7
+	VPMOVSXBW    16(SI), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        X9, X2, X2
+	VCVTPH2PS    X2, Y2
+	VFMADD231PS  64(DI), Y2, Y14
+	VPMOVSXBW    24(SI), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        X9, X3, X3
+	VCVTPH2PS    X3, Y3
+	VFMADD231PS  96(DI), Y3, Y15
+	VPMOVSXBW    32(SI), X0
+	VPSLLW       $0x07, X0, X0
+	VPAND        X9, X0, X0
+	VCVTPH2PS    X0, Y0
+	VFMADD231PS  128(DI), Y0, Y6
+	VPMOVSXBW    40(SI), X1
+	VPSLLW       $0x07, X1, X1
+	VPAND        X9, X1, X1
+	VCVTPH2PS    X1, Y1
+	VFMADD231PS  160(DI), Y1, Y7
+	VPMOVSXBW    48(SI), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        X9, X2, X2
+	VCVTPH2PS    X2, Y2
+	VFMADD231PS  192(DI), Y2, Y14
+	VPMOVSXBW    56(SI), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        X9, X3, X3
+	VCVTPH2PS    X3, Y3
+	VFMADD231PS  224(DI), Y3, Y15
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000100, DI
+	SUBQ         $0x01, CX
+	JNZ          loop
+	VPCMPEQB     nan<>+0(SB), Y12, Y12
+	VPCMPEQB     minusNaN<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPMOVMSKB    Y12, AX
+	VMULPS       Y10, Y6, Y6
+	VMULPS       Y10, Y7, Y7
+	VMULPS       Y10, Y14, Y14
+	VMULPS       Y10, Y15, Y15
+	VPXOR        Y0, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y7, Y0, Y0
+	VADDPS       Y14, Y0, Y0
+	VADDPS       Y15, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VZEROUPPER
+	VMULSS       d+24(FP), X0, X0
+	TESTQ        AX, AX
+	JZ           numbers
+	VPCMPEQD     X0, X0, X0
+
+numbers:
+	MOVSS X0, ret+32(FP)
+	RET
+
+// func dotFP8BlockY(dst *float32, src *byte, n int) float32
+// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
+TEXT ·dotFP8BlockY(SB), NOSPLIT, $0-28
+	MOVQ    dst+0(FP), DI
+	MOVQ    src+8(FP), SI
+	MOVQ    n+16(FP), CX
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	VPXOR   Y14, Y14, Y14
+	VPXOR   Y15, Y15, Y15
+	VMOVDQU halfCodes<>+0(SB), Y9
+	VMOVDQU e4m3Halves<>+0(SB), Y10
+	VPXOR   Y12, Y12, Y12
+	VPXOR   Y13, Y13, Y13
+
+loop:
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
+	VBROADCASTSS (SI), Y8
+	VMULPS       Y10, Y8, Y8
+	VPMAXSB      4(SI), Y12, Y12
+	VPMAXUB      4(SI), Y13, Y13
+	VPMAXSB      36(SI), Y12, Y12
+	VPMAXUB      36(SI), Y13, Y13
+	VPMAXSB      68(SI), Y12, Y12
+	VPMAXUB      68(SI), Y13, Y13
+	VPMAXSB      100(SI), Y12, Y12
+	VPMAXUB      100(SI), Y13, Y13
+	VPMOVSXBW    4(SI), X0
+	VPSLLW       $0x07, X0, X0
+	VPAND        X9, X0, X0
+	VCVTPH2PS    X0, Y0
+	VMULPS       (DI), Y0, Y6
+	VPMOVSXBW    12(SI), X1
+	VPSLLW       $0x07, X1, X1
+	VPAND        X9, X1, X1
+	VCVTPH2PS    X1, Y1
+	VMULPS       32(DI), Y1, Y7
+	VPMOVSXBW    20(SI), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        X9, X2, X2
+	VCVTPH2PS    X2, Y2
+	VFMADD231PS  64(DI), Y2, Y6
+	VPMOVSXBW    28(SI), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        X9, X3, X3
+	VCVTPH2PS    X3, Y3
+	VFMADD231PS  96(DI), Y3, Y7
+	VPMOVSXBW    36(SI), X0
+	VPSLLW       $0x07, X0, X0
+	VPAND        X9, X0, X0
+	VCVTPH2PS    X0, Y0
+	VFMADD231PS  128(DI), Y0, Y6
+	VPMOVSXBW    44(SI), X1
+	VPSLLW       $0x07, X1, X1
+	VPAND        X9, X1, X1
+	VCVTPH2PS    X1, Y1
+	VFMADD231PS  160(DI), Y1, Y7
+	VPMOVSXBW    52(SI), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        X9, X2, X2
+	VCVTPH2PS    X2, Y2
+	VFMADD231PS  192(DI), Y2, Y6
+	VPMOVSXBW    60(SI), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        X9, X3, X3
+	VCVTPH2PS    X3, Y3
+	VFMADD231PS  224(DI), Y3, Y7
+	VPMOVSXBW    68(SI), X0
+	VPSLLW       $0x07, X0, X0
+	VPAND        X9, X0, X0
+	VCVTPH2PS    X0, Y0
+	VFMADD231PS  256(DI), Y0, Y6
+	VPMOVSXBW    76(SI), X1
+	VPSLLW       $0x07, X1, X1
+	VPAND        X9, X1, X1
+	VCVTPH2PS    X1, Y1
+	VFMADD231PS  288(DI), Y1, Y7
+	VPMOVSXBW    84(SI), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        X9, X2, X2
+	VCVTPH2PS    X2, Y2
+	VFMADD231PS  320(DI), Y2, Y6
+	VPMOVSXBW    92(SI), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        X9, X3, X3
+	VCVTPH2PS    X3, Y3
+	VFMADD231PS  352(DI), Y3, Y7
+	VPMOVSXBW    100(SI), X0
+	VPSLLW       $0x07, X0, X0
+	VPAND        X9, X0, X0
+	VCVTPH2PS    X0, Y0
+	VFMADD231PS  384(DI), Y0, Y6
+	VPMOVSXBW    108(SI), X1
+	VPSLLW       $0x07, X1, X1
+	VPAND        X9, X1, X1
+	VCVTPH2PS    X1, Y1
+	VFMADD231PS  416(DI), Y1, Y7
+	VPMOVSXBW    116(SI), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        X9, X2, X2
+	VCVTPH2PS    X2, Y2
+	VFMADD231PS  448(DI), Y2, Y6
+	VPMOVSXBW    124(SI), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        X9, X3, X3
+	VCVTPH2PS    X3, Y3
+	VFMADD231PS  480(DI), Y3, Y7
+	VFMADD231PS  Y8, Y6, Y14
+	VFMADD231PS  Y8, Y7, Y15
+	ADDQ         $0x00000084, SI
+	ADDQ         $0x00000200, DI
+	SUBQ         $0x01, CX
+	JNZ          loop
+	VPCMPEQB     nan<>+0(SB), Y12, Y12
+	VPCMPEQB     minusNaN<>+0(SB), Y13, Y13
+	VPOR         Y13, Y12, Y12
+	VPMOVMSKB    Y12, AX
+	VPXOR        Y0, Y0, Y0
+	VADDPS       Y14, Y0, Y0
+	VADDPS       Y15, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VZEROUPPER
+	TESTQ        AX, AX
+	JZ           numbers
+	VPCMPEQD     X0, X0, X0
+
+numbers:
+	MOVSS X0, ret+24(FP)
+	RET
+
+// func dotInt8Y(dst *float32, src *byte, n int, d float32) float32
+// Requires: AVX, AVX2, FMA3, MMX+, SSE
+TEXT ·dotInt8Y(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VPXOR        Y6, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+	VPXOR        Y14, Y14, Y14
+	VPXOR        Y15, Y15, Y15
+	VBROADCASTSS d+24(FP), Y8
+
+loop:
+	PREFETCHT0   4096(SI)
+	VPMOVSXBD    (SI), Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMADD231PS  (DI), Y0, Y6
+	VPMOVSXBD    8(SI), Y1
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  32(DI), Y1, Y7
+	VPMOVSXBD    16(SI), Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  64(DI), Y2, Y14
+	VPMOVSXBD    24(SI), Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  96(DI), Y3, Y15
+	VPMOVSXBD    32(SI), Y0
+	VCVTDQ2PS    Y0, Y0
+	VFMADD231PS  128(DI), Y0, Y6
+	VPMOVSXBD    40(SI), Y1
+	VCVTDQ2PS    Y1, Y1
+	VFMADD231PS  160(DI), Y1, Y7
+	VPMOVSXBD    48(SI), Y2
+	VCVTDQ2PS    Y2, Y2
+	VFMADD231PS  192(DI), Y2, Y14
+	VPMOVSXBD    56(SI), Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  224(DI), Y3, Y15
+	ADDQ         $0x00000040, SI
+	ADDQ         $0x00000100, DI
+	SUBQ         $0x01, CX
+	JNZ          loop
+	VPXOR        Y0, Y0, Y0
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y7, Y0, Y0
+	VADDPS       Y14, Y0, Y0
+	VADDPS       Y15, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VZEROUPPER
+	VMULSS       d+24(FP), X0, X0
+	MOVSS        X0, ret+32(FP)
+	RET
+
+// func dotUint8Y(dst *float32, src *byte, n int) float32
+// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
+TEXT ·dotUint8Y(SB), NOSPLIT, $0-28
+	MOVQ  dst+0(FP), DI
+	MOVQ  src+8(FP), SI
+	MOVQ  n+16(FP), CX
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y14, Y14, Y14
+	VPXOR Y15, Y15, Y15
+
+loop:
+	PREFETCHT0   4096(SI)
+	VPBROADCASTW (SI), X8
+	VCVTPH2PS    X8, Y8
+	VPBROADCASTW 2(SI), X9
+	VCVTPH2PS    X9, Y9
+	VPMOVZXBD    4(SI), Y0
+	VCVTDQ2PS    Y0, Y0
+	VSUBPS       Y9, Y0, Y0
+	VMULPS       (DI), Y0, Y6
+	VPMOVZXBD    12(SI), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y9, Y1, Y1
+	VMULPS       32(DI), Y1, Y7
+	VPMOVZXBD    20(SI), Y2
+	VCVTDQ2PS    Y2, Y2
+	VSUBPS       Y9, Y2, Y2
+	VFMADD231PS  64(DI), Y2, Y6
+	VPMOVZXBD    28(SI), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y9, Y3, Y3
+	VFMADD231PS  96(DI), Y3, Y7
+	VFMADD231PS  Y8, Y6, Y14
+	VFMADD231PS  Y8, Y7, Y15
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000080, DI
+	SUBQ         $0x01, CX
+	JNZ          loop
+	VPXOR        Y0, Y0, Y0
+	VADDPS       Y14, Y0, Y0
+	VADDPS       Y15, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VZEROUPPER
+	MOVSS        X0, ret+24(FP)
+	RET
+
+// func dotCodebookY(dst *float32, src *byte, n int, table *float32) float32
+// Requires: AVX, AVX2, FMA3, MMX+, SSE
+TEXT ·dotCodebookY(SB), NOSPLIT, $0-36
+	MOVQ    dst+0(FP), DI
+	MOVQ    src+8(FP), SI
+	MOVQ    n+16(FP), CX
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	VPXOR   Y14, Y14, Y14
+	VPXOR   Y15, Y15, Y15
+	MOVQ    table+24(FP), DX
+	VMOVUPS (DX), Y8
+	VMOVUPS 32(DX), Y9
+
+loop:
+	PREFETCHT0   4096(SI)
+	VBROADCASTSS (SI), Y10
+	VPMOVZXBD    4(SI), Y0
+	VPSRLD       $0x04, Y0, Y1
+	VPSLLD       $0x1c, Y0, Y4
+	VPERMPS      Y8, Y0, Y2
+	VPERMPS      Y9, Y0, Y0
+	VBLENDVPS    Y4, Y0, Y2, Y2
+	VMULPS       (DI), Y2, Y6
+	VPSLLD       $0x1c, Y1, Y5
+	VPERMPS      Y8, Y1, Y3
+	VPERMPS      Y9, Y1, Y1
+	VBLENDVPS    Y5, Y1, Y3, Y3
+	VMULPS       64(DI), Y3, Y7
+	VPMOVZXBD    12(SI), Y0
+	VPSRLD       $0x04, Y0, Y1
+	VPSLLD       $0x1c, Y0, Y4
+	VPERMPS      Y8, Y0, Y2
+	VPERMPS      Y9, Y0, Y0
+	VBLENDVPS    Y4, Y0, Y2, Y2
+	VFMADD231PS  32(DI), Y2, Y6
+	VPSLLD       $0x1c, Y1, Y5
+	VPERMPS      Y8, Y1, Y3
+	VPERMPS      Y9, Y1, Y1
+	VBLENDVPS    Y5, Y1, Y3, Y3
+	VFMADD231PS  96(DI), Y3, Y7
+	VPMOVZXBD    20(SI), Y0
+	VPSRLD       $0x04, Y0, Y1
+	VPSLLD       $0x1c, Y0, Y4
+	VPERMPS      Y8, Y0, Y2
+	VPERMPS      Y9, Y0, Y0
+	VBLENDVPS    Y4, Y0, Y2, Y2
+	VFMADD231PS  128(DI), Y2, Y6
+	VPSLLD       $0x1c, Y1, Y5
+	VPERMPS      Y8, Y1, Y3
+	VPERMPS      Y9, Y1, Y1
+	VBLENDVPS    Y5, Y1, Y3, Y3
+	VFMADD231PS  192(DI), Y3, Y7
+	VPMOVZXBD    28(SI), Y0
+	VPSRLD       $0x04, Y0, Y1
+	VPSLLD       $0x1c, Y0, Y4
+	VPERMPS      Y8, Y0, Y2
+	VPERMPS      Y9, Y0, Y0
+	VBLENDVPS    Y4, Y0, Y2, Y2
+	VFMADD231PS  160(DI), Y2, Y6
+	VPSLLD       $0x1c, Y1, Y5
+	VPERMPS      Y8, Y1, Y3
+	VPERMPS      Y9, Y1, Y1
+	VBLENDVPS    Y5, Y1, Y3, Y3
+	VFMADD231PS  224(DI), Y3, Y7
+	VFMADD231PS  Y10, Y6, Y14
+	VFMADD231PS  Y10, Y7, Y15
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000100, DI
+	SUBQ         $0x01, CX
+	JNZ          loop
+	VPXOR        Y0, Y0, Y0
+	VADDPS       Y14, Y0, Y0
+	VADDPS       Y15, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VZEROUPPER
+	MOVSS        X0, ret+32(FP)
+	RET
+
+// func dotNVFP4Y(dst *float32, src *byte, n int, table *float32, scales *float32, d float32) float32
+// Requires: AVX, AVX2, FMA3, MMX+, SSE
+TEXT ·dotNVFP4Y(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VPXOR        Y6, Y6, Y6
+	VPXOR        Y7, Y7, Y7
+	VPXOR        Y14, Y14, Y14
+	VPXOR        Y15, Y15, Y15
+	MOVQ         table+24(FP), DX
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	MOVQ         scales+32(FP), BX
+	VBROADCASTSS d+40(FP), Y11
+
+loop:
+	PREFETCHT0   4096(SI)
+	MOVBLZX      (SI), AX
+	VBROADCASTSS (BX)(AX*4), Y10
+	VPMOVZXBD    1(SI), Y0
+	VPSRLD       $0x04, Y0, Y1
+	VPSLLD       $0x1c, Y0, Y4
+	VPERMPS      Y8, Y0, Y2
+	VPERMPS      Y9, Y0, Y0
+	VBLENDVPS    Y4, Y0, Y2, Y2
+	VMULPS       (DI), Y2, Y6
+	VPSLLD       $0x1c, Y1, Y5
+	VPERMPS      Y8, Y1, Y3
+	VPERMPS      Y9, Y1, Y1
+	VBLENDVPS    Y5, Y1, Y3, Y3
+	VMULPS       32(DI), Y3, Y7
+	VFMADD231PS  Y10, Y6, Y14
+	VFMADD231PS  Y10, Y7, Y15
+	MOVBLZX      9(SI), AX
+	VBROADCASTSS (BX)(AX*4), Y10
+	VPMOVZXBD    10(SI), Y0
+	VPSRLD       $0x04, Y0, Y1
+	VPSLLD       $0x1c, Y0, Y4
+	VPERMPS      Y8, Y0, Y2
+	VPERMPS      Y9, Y0, Y0
+	VBLENDVPS    Y4, Y0, Y2, Y2
+	VMULPS       64(DI), Y2, Y6
+	VPSLLD       $0x1c, Y1, Y5
+	VPERMPS      Y8, Y1, Y3
+	VPERMPS      Y9, Y1, Y1
+	VBLENDVPS    Y5, Y1, Y3, Y3
+	VMULPS       96(DI), Y3, Y7
+	VFMADD231PS  Y10, Y6, Y14
+	VFMADD231PS  Y10, Y7, Y15
+	MOVBLZX      18(SI), AX
+	VBROADCASTSS (BX)(AX*4), Y10
+	VPMOVZXBD    19(SI), Y0
+	VPSRLD       $0x04, Y0, Y1
+	VPSLLD       $0x1c, Y0, Y4
+	VPERMPS      Y8, Y0, Y2
+	VPERMPS      Y9, Y0, Y0
+	VBLENDVPS    Y4, Y0, Y2, Y2
+	VMULPS       128(DI), Y2, Y6
+	VPSLLD       $0x1c, Y1, Y5
+	VPERMPS      Y8, Y1, Y3
+	VPERMPS      Y9, Y1, Y1
+	VBLENDVPS    Y5, Y1, Y3, Y3
+	VMULPS       160(DI), Y3, Y7
+	VFMADD231PS  Y10, Y6, Y14
+	VFMADD231PS  Y10, Y7, Y15
+	MOVBLZX      27(SI), AX
+	VBROADCASTSS (BX)(AX*4), Y10
+	VPMOVZXBD    28(SI), Y0
+	VPSRLD       $0x04, Y0, Y1
+	VPSLLD       $0x1c, Y0, Y4
+	VPERMPS      Y8, Y0, Y2
+	VPERMPS      Y9, Y0, Y0
+	VBLENDVPS    Y4, Y0, Y2, Y2
+	VMULPS       192(DI), Y2, Y6
+	VPSLLD       $0x1c, Y1, Y5
+	VPERMPS      Y8, Y1, Y3
+	VPERMPS      Y9, Y1, Y1
+	VBLENDVPS    Y5, Y1, Y3, Y3
+	VMULPS       224(DI), Y3, Y7
+	VFMADD231PS  Y10, Y6, Y14
+	VFMADD231PS  Y10, Y7, Y15
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000100, DI
+	SUBQ         $0x01, CX
+	JNZ          loop
+	VPXOR        Y0, Y0, Y0
+	VADDPS       Y14, Y0, Y0
+	VADDPS       Y15, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VADDPS       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VADDPS       X1, X0, X0
+	VZEROUPPER
+	VMULSS       d+40(FP), X0, X0
+	MOVSS        X0, ret+48(FP)
 	RET

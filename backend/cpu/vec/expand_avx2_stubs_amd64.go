@@ -4,32 +4,62 @@
 
 package vec
 
-// expandFP8Y expands n steps of 64 e4m3 numbers; the result is not 0 if any is NaN.
+// expandFP8Y expands n steps of 64 e4m3 numbers; NaN shows in the result.
 //
 //go:noescape
-func expandFP8Y(dst *float32, src *byte, n int, d float32) (ret uint64)
+func expandFP8Y(dst *float32, src *byte, n int, d float32) uint64
 
-// expandFP8BlockY expands n blocks of a scale and 128 e4m3 numbers; the result is not 0 if any is NaN.
+// expandFP8BlockY expands n blocks of a scale and 128 e4m3 numbers; NaN shows in the result.
 //
 //go:noescape
-func expandFP8BlockY(dst *float32, src *byte, n int) (ret uint64)
+func expandFP8BlockY(dst *float32, src *byte, n int) uint64
 
-// expandInt8Y expands n steps of 16 signed bytes.
+// expandInt8Y expands n steps of 64 signed bytes
 //
 //go:noescape
 func expandInt8Y(dst *float32, src *byte, n int, d float32)
 
-// expandUint8Y expands n blocks in quant.UINT8.
+// expandUint8Y expands n blocks in quant.UINT8
 //
 //go:noescape
 func expandUint8Y(dst *float32, src *byte, n int)
 
-// expandCodebookY expands n blocks in quant.NF4 or FP4.
+// expandCodebookY expands n blocks in quant.NF4 or FP4
 //
 //go:noescape
 func expandCodebookY(dst *float32, src *byte, n int, table *float32)
 
-// expandNVFP4Y expands n blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256.
+// expandNVFP4Y expands n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256
 //
 //go:noescape
 func expandNVFP4Y(dst *float32, src *byte, n int, table *float32, scales *float32, d float32)
+
+// dotFP8Y is the product of n steps of 64 e4m3 numbers; NaN shows in the result. with the numbers at dst.
+//
+//go:noescape
+func dotFP8Y(dst *float32, src *byte, n int, d float32) float32
+
+// dotFP8BlockY is the product of n blocks of a scale and 128 e4m3 numbers; NaN shows in the result. with the numbers at dst.
+//
+//go:noescape
+func dotFP8BlockY(dst *float32, src *byte, n int) float32
+
+// dotInt8Y is the product of n steps of 64 signed bytes with the numbers at dst.
+//
+//go:noescape
+func dotInt8Y(dst *float32, src *byte, n int, d float32) float32
+
+// dotUint8Y is the product of n blocks in quant.UINT8 with the numbers at dst.
+//
+//go:noescape
+func dotUint8Y(dst *float32, src *byte, n int) float32
+
+// dotCodebookY is the product of n blocks in quant.NF4 or FP4 with the numbers at dst.
+//
+//go:noescape
+func dotCodebookY(dst *float32, src *byte, n int, table *float32) float32
+
+// dotNVFP4Y is the product of n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256 with the numbers at dst.
+//
+//go:noescape
+func dotNVFP4Y(dst *float32, src *byte, n int, table *float32, scales *float32, d float32) float32

@@ -4,7 +4,25 @@
 
 #include "textflag.h"
 
-// func expandFP8Z(dst *float32, src *byte, n int, d float32) (ret uint64)
+DATA upperShifts<>+0(SB)/4, $0x00000000
+DATA upperShifts<>+4(SB)/4, $0x00000000
+DATA upperShifts<>+8(SB)/4, $0x00000000
+DATA upperShifts<>+12(SB)/4, $0x00000000
+DATA upperShifts<>+16(SB)/4, $0x00000000
+DATA upperShifts<>+20(SB)/4, $0x00000000
+DATA upperShifts<>+24(SB)/4, $0x00000000
+DATA upperShifts<>+28(SB)/4, $0x00000000
+DATA upperShifts<>+32(SB)/4, $0x00000004
+DATA upperShifts<>+36(SB)/4, $0x00000004
+DATA upperShifts<>+40(SB)/4, $0x00000004
+DATA upperShifts<>+44(SB)/4, $0x00000004
+DATA upperShifts<>+48(SB)/4, $0x00000004
+DATA upperShifts<>+52(SB)/4, $0x00000004
+DATA upperShifts<>+56(SB)/4, $0x00000004
+DATA upperShifts<>+60(SB)/4, $0x00000004
+GLOBL upperShifts<>(SB), RODATA|NOPTR, $64
+
+// func expandFP8Z(dst *float32, src *byte, n int, d float32) uint64
 // Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+
 TEXT ·expandFP8Z(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), DI
@@ -18,7 +36,7 @@ TEXT ·expandFP8Z(SB), NOSPLIT, $0-40
 	VPXORD       Z13, Z13, Z13
 
 loop:
-	PREFETCHT0 1024(SI)
+	PREFETCHT0 4096(SI)
 	VPMAXSB    (SI), Z12, Z12
 	VPMAXUB    (SI), Z13, Z13
 	VPMOVSXBW  (SI), Y0
@@ -129,7 +147,7 @@ DATA minusNaN<>+56(SB)/4, $0xffffffff
 DATA minusNaN<>+60(SB)/4, $0xffffffff
 GLOBL minusNaN<>(SB), RODATA|NOPTR, $64
 
-// func expandFP8BlockZ(dst *float32, src *byte, n int) (ret uint64)
+// func expandFP8BlockZ(dst *float32, src *byte, n int) uint64
 // Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+
 TEXT ·expandFP8BlockZ(SB), NOSPLIT, $0-32
 	MOVQ      dst+0(FP), DI
@@ -141,9 +159,9 @@ TEXT ·expandFP8BlockZ(SB), NOSPLIT, $0-32
 	VPXORD    Z13, Z13, Z13
 
 loop:
-	PREFETCHT0   1024(SI)
-	PREFETCHT0   1088(SI)
-	PREFETCHT0   1152(SI)
+	PREFETCHT0   4096(SI)
+	PREFETCHT0   4160(SI)
+	PREFETCHT0   4224(SI)
 	VBROADCASTSS (SI), Z8
 	VMULPS       Z10, Z8, Z8
 	VPMAXSB      4(SI), Z12, Z12
@@ -219,13 +237,25 @@ TEXT ·expandInt8Z(SB), NOSPLIT, $0-28
 	VBROADCASTSS d+24(FP), Z8
 
 loop:
-	PREFETCHT0 1024(SI)
+	PREFETCHT0 4096(SI)
 	VPMOVSXBD  (SI), Z0
 	VCVTDQ2PS  Z0, Z0
 	VMULPS     Z8, Z0, Z0
 	VMOVUPS    Z0, (DI)
-	ADDQ       $0x00000010, SI
-	ADDQ       $0x00000040, DI
+	VPMOVSXBD  16(SI), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z8, Z1, Z1
+	VMOVUPS    Z1, 64(DI)
+	VPMOVSXBD  32(SI), Z2
+	VCVTDQ2PS  Z2, Z2
+	VMULPS     Z8, Z2, Z2
+	VMOVUPS    Z2, 128(DI)
+	VPMOVSXBD  48(SI), Z3
+	VCVTDQ2PS  Z3, Z3
+	VMULPS     Z8, Z3, Z3
+	VMOVUPS    Z3, 192(DI)
+	ADDQ       $0x00000040, SI
+	ADDQ       $0x00000100, DI
 	SUBQ       $0x01, CX
 	JNZ        loop
 	VZEROUPPER
@@ -239,7 +269,7 @@ TEXT ·expandUint8Z(SB), NOSPLIT, $0-24
 	MOVQ n+16(FP), CX
 
 loop:
-	PREFETCHT0   1024(SI)
+	PREFETCHT0   4096(SI)
 	VPBROADCASTW (SI), Y8
 	VCVTPH2PS    Y8, Z8
 	VPBROADCASTW 2(SI), Y9
@@ -271,7 +301,7 @@ TEXT ·expandCodebookZ(SB), NOSPLIT, $0-32
 	VMOVUPS (DX), Z8
 
 loop:
-	PREFETCHT0   1024(SI)
+	PREFETCHT0   4096(SI)
 	VBROADCASTSS (SI), Z10
 	VPMOVZXBD    4(SI), Z0
 	VPSRLD       $0x04, Z0, Z1
@@ -309,7 +339,7 @@ TEXT ·expandNVFP4Z(SB), NOSPLIT, $0-44
 	VMOVDQU64    upperShifts<>+0(SB), Z12
 
 loop:
-	PREFETCHT0   1024(SI)
+	PREFETCHT0   4096(SI)
 	MOVBLZX      (SI), AX
 	VBROADCASTSS (BX)(AX*4), Z10
 	VMULPS       Z11, Z10, Z10
@@ -319,27 +349,420 @@ loop:
 	VPERMPS      Z8, Z0, Z2
 	VMULPS       Z10, Z2, Z2
 	VMOVUPS      Z2, (DI)
-	ADDQ         $0x00000009, SI
-	ADDQ         $0x00000040, DI
+	MOVBLZX      9(SI), AX
+	VBROADCASTSS (BX)(AX*4), Z10
+	VMULPS       Z11, Z10, Z10
+	VPBROADCASTQ 10(SI), X0
+	VPMOVZXBD    X0, Z0
+	VPSRLVD      Z12, Z0, Z0
+	VPERMPS      Z8, Z0, Z2
+	VMULPS       Z10, Z2, Z2
+	VMOVUPS      Z2, 64(DI)
+	MOVBLZX      18(SI), AX
+	VBROADCASTSS (BX)(AX*4), Z10
+	VMULPS       Z11, Z10, Z10
+	VPBROADCASTQ 19(SI), X0
+	VPMOVZXBD    X0, Z0
+	VPSRLVD      Z12, Z0, Z0
+	VPERMPS      Z8, Z0, Z2
+	VMULPS       Z10, Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	MOVBLZX      27(SI), AX
+	VBROADCASTSS (BX)(AX*4), Z10
+	VMULPS       Z11, Z10, Z10
+	VPBROADCASTQ 28(SI), X0
+	VPMOVZXBD    X0, Z0
+	VPSRLVD      Z12, Z0, Z0
+	VPERMPS      Z8, Z0, Z2
+	VMULPS       Z10, Z2, Z2
+	VMOVUPS      Z2, 192(DI)
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000100, DI
 	SUBQ         $0x01, CX
 	JNZ          loop
 	VZEROUPPER
 	RET
 
-DATA upperShifts<>+0(SB)/4, $0x00000000
-DATA upperShifts<>+4(SB)/4, $0x00000000
-DATA upperShifts<>+8(SB)/4, $0x00000000
-DATA upperShifts<>+12(SB)/4, $0x00000000
-DATA upperShifts<>+16(SB)/4, $0x00000000
-DATA upperShifts<>+20(SB)/4, $0x00000000
-DATA upperShifts<>+24(SB)/4, $0x00000000
-DATA upperShifts<>+28(SB)/4, $0x00000000
-DATA upperShifts<>+32(SB)/4, $0x00000004
-DATA upperShifts<>+36(SB)/4, $0x00000004
-DATA upperShifts<>+40(SB)/4, $0x00000004
-DATA upperShifts<>+44(SB)/4, $0x00000004
-DATA upperShifts<>+48(SB)/4, $0x00000004
-DATA upperShifts<>+52(SB)/4, $0x00000004
-DATA upperShifts<>+56(SB)/4, $0x00000004
-DATA upperShifts<>+60(SB)/4, $0x00000004
-GLOBL upperShifts<>(SB), RODATA|NOPTR, $64
+// func dotFP8Z(dst *float32, src *byte, n int, d float32) float32
+// Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+, SSE
+TEXT ·dotFP8Z(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VMOVDQU64    halfCodes<>+0(SB), Z9
+	VMOVDQU64    e4m3Halves<>+0(SB), Z10
+	VBROADCASTSS d+24(FP), Z8
+	VMULPS       Z10, Z8, Z8
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+
+loop:
+	PREFETCHT0    4096(SI)
+	VPMAXSB       (SI), Z12, Z12
+	VPMAXUB       (SI), Z13, Z13
+	VPMOVSXBW     (SI), Y0
+	VPSLLW        $0x07, Y0, Y0
+	VPAND         Y9, Y0, Y0
+	VCVTPH2PS     Y0, Z0
+	VFMADD231PS   (DI), Z0, Z6
+	VPMOVSXBW     16(SI), Y1
+	VPSLLW        $0x07, Y1, Y1
+	VPAND         Y9, Y1, Y1
+	VCVTPH2PS     Y1, Z1
+	VFMADD231PS   64(DI), Z1, Z7
+	VPMOVSXBW     32(SI), Y2
+	VPSLLW        $0x07, Y2, Y2
+	VPAND         Y9, Y2, Y2
+	VCVTPH2PS     Y2, Z2
+	VFMADD231PS   128(DI), Z2, Z14
+	VPMOVSXBW     48(SI), Y3
+	VPSLLW        $0x07, Y3, Y3
+	VPAND         Y9, Y3, Y3
+	VCVTPH2PS     Y3, Z3
+	VFMADD231PS   192(DI), Z3, Z15
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000100, DI
+	SUBQ          $0x01, CX
+	JNZ           loop
+	VPCMPEQB      nan<>+0(SB), Z12, K1
+	VPCMPEQB      minusNaN<>+0(SB), Z13, K2
+	KORQ          K1, K2, K1
+	KMOVQ         K1, AX
+	VMULPS        Z10, Z6, Z6
+	VMULPS        Z10, Z7, Z7
+	VMULPS        Z10, Z14, Z14
+	VMULPS        Z10, Z15, Z15
+	VPXORD        Z0, Z0, Z0
+	VADDPS        Z6, Z0, Z0
+	VADDPS        Z7, Z0, Z0
+	VADDPS        Z14, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VZEROUPPER
+	VMULSS        d+24(FP), X0, X0
+	TESTQ         AX, AX
+	JZ            numbers
+	VPCMPEQD      X0, X0, X0
+
+numbers:
+	MOVSS X0, ret+32(FP)
+	RET
+
+// func dotFP8BlockZ(dst *float32, src *byte, n int) float32
+// Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+, SSE
+TEXT ·dotFP8BlockZ(SB), NOSPLIT, $0-28
+	MOVQ      dst+0(FP), DI
+	MOVQ      src+8(FP), SI
+	MOVQ      n+16(FP), CX
+	VPXORD    Z6, Z6, Z6
+	VPXORD    Z7, Z7, Z7
+	VPXORD    Z14, Z14, Z14
+	VPXORD    Z15, Z15, Z15
+	VMOVDQU64 halfCodes<>+0(SB), Z9
+	VMOVDQU64 e4m3Halves<>+0(SB), Z10
+	VPXORD    Z12, Z12, Z12
+	VPXORD    Z13, Z13, Z13
+
+loop:
+	PREFETCHT0    4096(SI)
+	PREFETCHT0    4160(SI)
+	PREFETCHT0    4224(SI)
+	VBROADCASTSS  (SI), Z8
+	VMULPS        Z10, Z8, Z8
+	VPMAXSB       4(SI), Z12, Z12
+	VPMAXUB       4(SI), Z13, Z13
+	VPMAXSB       68(SI), Z12, Z12
+	VPMAXUB       68(SI), Z13, Z13
+	VPMOVSXBW     4(SI), Y0
+	VPSLLW        $0x07, Y0, Y0
+	VPAND         Y9, Y0, Y0
+	VCVTPH2PS     Y0, Z0
+	VMULPS        (DI), Z0, Z6
+	VPMOVSXBW     20(SI), Y1
+	VPSLLW        $0x07, Y1, Y1
+	VPAND         Y9, Y1, Y1
+	VCVTPH2PS     Y1, Z1
+	VMULPS        64(DI), Z1, Z7
+	VPMOVSXBW     36(SI), Y2
+	VPSLLW        $0x07, Y2, Y2
+	VPAND         Y9, Y2, Y2
+	VCVTPH2PS     Y2, Z2
+	VFMADD231PS   128(DI), Z2, Z6
+	VPMOVSXBW     52(SI), Y3
+	VPSLLW        $0x07, Y3, Y3
+	VPAND         Y9, Y3, Y3
+	VCVTPH2PS     Y3, Z3
+	VFMADD231PS   192(DI), Z3, Z7
+	VPMOVSXBW     68(SI), Y0
+	VPSLLW        $0x07, Y0, Y0
+	VPAND         Y9, Y0, Y0
+	VCVTPH2PS     Y0, Z0
+	VFMADD231PS   256(DI), Z0, Z6
+	VPMOVSXBW     84(SI), Y1
+	VPSLLW        $0x07, Y1, Y1
+	VPAND         Y9, Y1, Y1
+	VCVTPH2PS     Y1, Z1
+	VFMADD231PS   320(DI), Z1, Z7
+	VPMOVSXBW     100(SI), Y2
+	VPSLLW        $0x07, Y2, Y2
+	VPAND         Y9, Y2, Y2
+	VCVTPH2PS     Y2, Z2
+	VFMADD231PS   384(DI), Z2, Z6
+	VPMOVSXBW     116(SI), Y3
+	VPSLLW        $0x07, Y3, Y3
+	VPAND         Y9, Y3, Y3
+	VCVTPH2PS     Y3, Z3
+	VFMADD231PS   448(DI), Z3, Z7
+	VFMADD231PS   Z8, Z6, Z14
+	VFMADD231PS   Z8, Z7, Z15
+	ADDQ          $0x00000084, SI
+	ADDQ          $0x00000200, DI
+	SUBQ          $0x01, CX
+	JNZ           loop
+	VPCMPEQB      nan<>+0(SB), Z12, K1
+	VPCMPEQB      minusNaN<>+0(SB), Z13, K2
+	KORQ          K1, K2, K1
+	KMOVQ         K1, AX
+	VPXORD        Z0, Z0, Z0
+	VADDPS        Z14, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VZEROUPPER
+	TESTQ         AX, AX
+	JZ            numbers
+	VPCMPEQD      X0, X0, X0
+
+numbers:
+	MOVSS X0, ret+24(FP)
+	RET
+
+// func dotInt8Z(dst *float32, src *byte, n int, d float32) float32
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·dotInt8Z(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VBROADCASTSS d+24(FP), Z8
+
+loop:
+	PREFETCHT0    4096(SI)
+	VPMOVSXBD     (SI), Z0
+	VCVTDQ2PS     Z0, Z0
+	VFMADD231PS   (DI), Z0, Z6
+	VPMOVSXBD     16(SI), Z1
+	VCVTDQ2PS     Z1, Z1
+	VFMADD231PS   64(DI), Z1, Z7
+	VPMOVSXBD     32(SI), Z2
+	VCVTDQ2PS     Z2, Z2
+	VFMADD231PS   128(DI), Z2, Z14
+	VPMOVSXBD     48(SI), Z3
+	VCVTDQ2PS     Z3, Z3
+	VFMADD231PS   192(DI), Z3, Z15
+	ADDQ          $0x00000040, SI
+	ADDQ          $0x00000100, DI
+	SUBQ          $0x01, CX
+	JNZ           loop
+	VPXORD        Z0, Z0, Z0
+	VADDPS        Z6, Z0, Z0
+	VADDPS        Z7, Z0, Z0
+	VADDPS        Z14, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VZEROUPPER
+	VMULSS        d+24(FP), X0, X0
+	MOVSS         X0, ret+32(FP)
+	RET
+
+// func dotUint8Z(dst *float32, src *byte, n int) float32
+// Requires: AVX, AVX2, AVX512F, MMX+, SSE
+TEXT ·dotUint8Z(SB), NOSPLIT, $0-28
+	MOVQ   dst+0(FP), DI
+	MOVQ   src+8(FP), SI
+	MOVQ   n+16(FP), CX
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+loop:
+	PREFETCHT0    4096(SI)
+	VPBROADCASTW  (SI), Y8
+	VCVTPH2PS     Y8, Z8
+	VPBROADCASTW  2(SI), Y9
+	VCVTPH2PS     Y9, Z9
+	VPMOVZXBD     4(SI), Z0
+	VCVTDQ2PS     Z0, Z0
+	VSUBPS        Z9, Z0, Z0
+	VMULPS        (DI), Z0, Z6
+	VPMOVZXBD     20(SI), Z1
+	VCVTDQ2PS     Z1, Z1
+	VSUBPS        Z9, Z1, Z1
+	VMULPS        64(DI), Z1, Z7
+	VFMADD231PS   Z8, Z6, Z14
+	VFMADD231PS   Z8, Z7, Z15
+	ADDQ          $0x00000024, SI
+	ADDQ          $0x00000080, DI
+	SUBQ          $0x01, CX
+	JNZ           loop
+	VPXORD        Z0, Z0, Z0
+	VADDPS        Z14, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VZEROUPPER
+	MOVSS         X0, ret+24(FP)
+	RET
+
+// func dotCodebookZ(dst *float32, src *byte, n int, table *float32) float32
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·dotCodebookZ(SB), NOSPLIT, $0-36
+	MOVQ    dst+0(FP), DI
+	MOVQ    src+8(FP), SI
+	MOVQ    n+16(FP), CX
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	MOVQ    table+24(FP), DX
+	VMOVUPS (DX), Z8
+
+loop:
+	PREFETCHT0    4096(SI)
+	VBROADCASTSS  (SI), Z10
+	VPMOVZXBD     4(SI), Z0
+	VPSRLD        $0x04, Z0, Z1
+	VPERMPS       Z8, Z0, Z2
+	VMULPS        (DI), Z2, Z6
+	VPERMPS       Z8, Z1, Z3
+	VMULPS        64(DI), Z3, Z7
+	VPMOVZXBD     20(SI), Z0
+	VPSRLD        $0x04, Z0, Z1
+	VPERMPS       Z8, Z0, Z2
+	VFMADD231PS   128(DI), Z2, Z6
+	VPERMPS       Z8, Z1, Z3
+	VFMADD231PS   192(DI), Z3, Z7
+	VFMADD231PS   Z10, Z6, Z14
+	VFMADD231PS   Z10, Z7, Z15
+	ADDQ          $0x00000024, SI
+	ADDQ          $0x00000100, DI
+	SUBQ          $0x01, CX
+	JNZ           loop
+	VPXORD        Z0, Z0, Z0
+	VADDPS        Z14, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VZEROUPPER
+	MOVSS         X0, ret+32(FP)
+	RET
+
+// func dotNVFP4Z(dst *float32, src *byte, n int, table *float32, scales *float32, d float32) float32
+// Requires: AVX, AVX2, AVX512F, MMX+, SSE
+TEXT ·dotNVFP4Z(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	MOVQ         table+24(FP), DX
+	VMOVUPS      (DX), Z8
+	MOVQ         scales+32(FP), BX
+	VBROADCASTSS d+40(FP), Z11
+	VMOVDQU64    upperShifts<>+0(SB), Z12
+
+loop:
+	PREFETCHT0    4096(SI)
+	MOVBLZX       (SI), AX
+	VBROADCASTSS  (BX)(AX*4), Z10
+	VPBROADCASTQ  1(SI), X0
+	VPMOVZXBD     X0, Z0
+	VPSRLVD       Z12, Z0, Z0
+	VPERMPS       Z8, Z0, Z2
+	VMULPS        (DI), Z2, Z6
+	VFMADD231PS   Z10, Z6, Z14
+	MOVBLZX       9(SI), AX
+	VBROADCASTSS  (BX)(AX*4), Z10
+	VPBROADCASTQ  10(SI), X0
+	VPMOVZXBD     X0, Z0
+	VPSRLVD       Z12, Z0, Z0
+	VPERMPS       Z8, Z0, Z2
+	VMULPS        64(DI), Z2, Z7
+	VFMADD231PS   Z10, Z7, Z15
+	MOVBLZX       18(SI), AX
+	VBROADCASTSS  (BX)(AX*4), Z10
+	VPBROADCASTQ  19(SI), X0
+	VPMOVZXBD     X0, Z0
+	VPSRLVD       Z12, Z0, Z0
+	VPERMPS       Z8, Z0, Z2
+	VMULPS        128(DI), Z2, Z6
+	VFMADD231PS   Z10, Z6, Z14
+	MOVBLZX       27(SI), AX
+	VBROADCASTSS  (BX)(AX*4), Z10
+	VPBROADCASTQ  28(SI), X0
+	VPMOVZXBD     X0, Z0
+	VPSRLVD       Z12, Z0, Z0
+	VPERMPS       Z8, Z0, Z2
+	VMULPS        192(DI), Z2, Z7
+	VFMADD231PS   Z10, Z7, Z15
+	ADDQ          $0x00000024, SI
+	ADDQ          $0x00000100, DI
+	SUBQ          $0x01, CX
+	JNZ           loop
+	VPXORD        Z0, Z0, Z0
+	VADDPS        Z14, Z0, Z0
+	VADDPS        Z15, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VZEROUPPER
+	VMULSS        d+40(FP), X0, X0
+	MOVSS         X0, ret+48(FP)
+	RET

@@ -4,32 +4,62 @@
 
 package vec
 
-// expandFP8Z expands n steps of 64 e4m3 numbers; the result is not 0 if any is NaN.
+// expandFP8Z expands n steps of 64 e4m3 numbers; NaN shows in the result.
 //
 //go:noescape
-func expandFP8Z(dst *float32, src *byte, n int, d float32) (ret uint64)
+func expandFP8Z(dst *float32, src *byte, n int, d float32) uint64
 
-// expandFP8BlockZ expands n blocks of a scale and 128 e4m3 numbers; the result is not 0 if any is NaN.
+// expandFP8BlockZ expands n blocks of a scale and 128 e4m3 numbers; NaN shows in the result.
 //
 //go:noescape
-func expandFP8BlockZ(dst *float32, src *byte, n int) (ret uint64)
+func expandFP8BlockZ(dst *float32, src *byte, n int) uint64
 
-// expandInt8Z expands n steps of 16 signed bytes.
+// expandInt8Z expands n steps of 64 signed bytes
 //
 //go:noescape
 func expandInt8Z(dst *float32, src *byte, n int, d float32)
 
-// expandUint8Z expands n blocks in quant.UINT8.
+// expandUint8Z expands n blocks in quant.UINT8
 //
 //go:noescape
 func expandUint8Z(dst *float32, src *byte, n int)
 
-// expandCodebookZ expands n blocks in quant.NF4 or FP4.
+// expandCodebookZ expands n blocks in quant.NF4 or FP4
 //
 //go:noescape
 func expandCodebookZ(dst *float32, src *byte, n int, table *float32)
 
-// expandNVFP4Z expands n blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256.
+// expandNVFP4Z expands n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256
 //
 //go:noescape
 func expandNVFP4Z(dst *float32, src *byte, n int, table *float32, scales *float32, d float32)
+
+// dotFP8Z is the product of n steps of 64 e4m3 numbers; NaN shows in the result. with the numbers at dst.
+//
+//go:noescape
+func dotFP8Z(dst *float32, src *byte, n int, d float32) float32
+
+// dotFP8BlockZ is the product of n blocks of a scale and 128 e4m3 numbers; NaN shows in the result. with the numbers at dst.
+//
+//go:noescape
+func dotFP8BlockZ(dst *float32, src *byte, n int) float32
+
+// dotInt8Z is the product of n steps of 64 signed bytes with the numbers at dst.
+//
+//go:noescape
+func dotInt8Z(dst *float32, src *byte, n int, d float32) float32
+
+// dotUint8Z is the product of n blocks in quant.UINT8 with the numbers at dst.
+//
+//go:noescape
+func dotUint8Z(dst *float32, src *byte, n int) float32
+
+// dotCodebookZ is the product of n blocks in quant.NF4 or FP4 with the numbers at dst.
+//
+//go:noescape
+func dotCodebookZ(dst *float32, src *byte, n int, table *float32) float32
+
+// dotNVFP4Z is the product of n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256 with the numbers at dst.
+//
+//go:noescape
+func dotNVFP4Z(dst *float32, src *byte, n int, table *float32, scales *float32, d float32) float32

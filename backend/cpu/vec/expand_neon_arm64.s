@@ -329,8 +329,59 @@ loop:
 	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
 	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
 	WORD $0xad011404 // stp q4, q5, [x0, #32]
-	ADD $64, R0, R0
-	ADD $16, R1, R1
+	WORD $0x3dc00420 // ldr q0, [x1, #16]
+	WORD $0x0f08a401 // sxtl v1.8h, v0.8b
+	WORD $0x4f08a402 // sxtl2 v2.8h, v0.16b
+	WORD $0x0f10a424 // sxtl v4.4s, v1.4h
+	WORD $0x4f10a425 // sxtl2 v5.4s, v1.8h
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
+	WORD $0xad021404 // stp q4, q5, [x0, #64]
+	WORD $0x0f10a444 // sxtl v4.4s, v2.4h
+	WORD $0x4f10a445 // sxtl2 v5.4s, v2.8h
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
+	WORD $0xad031404 // stp q4, q5, [x0, #96]
+	WORD $0x3dc00820 // ldr q0, [x1, #32]
+	WORD $0x0f08a401 // sxtl v1.8h, v0.8b
+	WORD $0x4f08a402 // sxtl2 v2.8h, v0.16b
+	WORD $0x0f10a424 // sxtl v4.4s, v1.4h
+	WORD $0x4f10a425 // sxtl2 v5.4s, v1.8h
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
+	WORD $0xad041404 // stp q4, q5, [x0, #128]
+	WORD $0x0f10a444 // sxtl v4.4s, v2.4h
+	WORD $0x4f10a445 // sxtl2 v5.4s, v2.8h
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
+	WORD $0xad051404 // stp q4, q5, [x0, #160]
+	WORD $0x3dc00c20 // ldr q0, [x1, #48]
+	WORD $0x0f08a401 // sxtl v1.8h, v0.8b
+	WORD $0x4f08a402 // sxtl2 v2.8h, v0.16b
+	WORD $0x0f10a424 // sxtl v4.4s, v1.4h
+	WORD $0x4f10a425 // sxtl2 v5.4s, v1.8h
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
+	WORD $0xad061404 // stp q4, q5, [x0, #192]
+	WORD $0x0f10a444 // sxtl v4.4s, v2.4h
+	WORD $0x4f10a445 // sxtl2 v5.4s, v2.8h
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
+	WORD $0xad071404 // stp q4, q5, [x0, #224]
+	ADD $256, R0, R0
+	ADD $64, R1, R1
 	SUBS $1, R8, R8
 	BNE loop
 	RET
@@ -541,7 +592,7 @@ TEXT ·expandNVFP4Q(SB), NOSPLIT, $0-44
 	WORD $0x4e040631 // dup v17.4s, v17.s[0]
 
 loop:
-	MOVBU (R1), R5
+	MOVBU 0(R1), R5
 	ADD R5<<2, R4, R5
 	WORD $0x4d40c8b0 // ld1r {v16.4s}, [x5]
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s
@@ -572,8 +623,101 @@ loop:
 	WORD $0x4e056285 // tbl v5.16b, {v20.16b-v23.16b}, v5.16b
 	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
 	WORD $0xad011404 // stp q4, q5, [x0, #32]
-	ADD $64, R0, R0
-	ADD $9, R1, R1
+	MOVBU 9(R1), R5
+	ADD R5<<2, R4, R5
+	WORD $0x4d40c8b0 // ld1r {v16.4s}, [x5]
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s
+	WORD $0xfc40a020 // ldur d0, [x1, #10]
+	WORD $0x6f0c0401 // ushr v1.16b, v0.16b, #4
+	WORD $0x4e3a1c00 // and v0.16b, v0.16b, v26.16b
+	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
+	WORD $0x2f10a444 // uxtl v4.4s, v2.4h
+	WORD $0x6f10a445 // uxtl2 v5.4s, v2.8h
+	WORD $0x4eb89c84 // mul v4.4s, v4.4s, v24.4s
+	WORD $0x4eb98484 // add v4.4s, v4.4s, v25.4s
+	WORD $0x4e046284 // tbl v4.16b, {v20.16b-v23.16b}, v4.16b
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x4eb89ca5 // mul v5.4s, v5.4s, v24.4s
+	WORD $0x4eb984a5 // add v5.4s, v5.4s, v25.4s
+	WORD $0x4e056285 // tbl v5.16b, {v20.16b-v23.16b}, v5.16b
+	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
+	WORD $0xad021404 // stp q4, q5, [x0, #64]
+	WORD $0x2f08a422 // uxtl v2.8h, v1.8b
+	WORD $0x2f10a444 // uxtl v4.4s, v2.4h
+	WORD $0x6f10a445 // uxtl2 v5.4s, v2.8h
+	WORD $0x4eb89c84 // mul v4.4s, v4.4s, v24.4s
+	WORD $0x4eb98484 // add v4.4s, v4.4s, v25.4s
+	WORD $0x4e046284 // tbl v4.16b, {v20.16b-v23.16b}, v4.16b
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x4eb89ca5 // mul v5.4s, v5.4s, v24.4s
+	WORD $0x4eb984a5 // add v5.4s, v5.4s, v25.4s
+	WORD $0x4e056285 // tbl v5.16b, {v20.16b-v23.16b}, v5.16b
+	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
+	WORD $0xad031404 // stp q4, q5, [x0, #96]
+	MOVBU 18(R1), R5
+	ADD R5<<2, R4, R5
+	WORD $0x4d40c8b0 // ld1r {v16.4s}, [x5]
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s
+	WORD $0xfc413020 // ldur d0, [x1, #19]
+	WORD $0x6f0c0401 // ushr v1.16b, v0.16b, #4
+	WORD $0x4e3a1c00 // and v0.16b, v0.16b, v26.16b
+	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
+	WORD $0x2f10a444 // uxtl v4.4s, v2.4h
+	WORD $0x6f10a445 // uxtl2 v5.4s, v2.8h
+	WORD $0x4eb89c84 // mul v4.4s, v4.4s, v24.4s
+	WORD $0x4eb98484 // add v4.4s, v4.4s, v25.4s
+	WORD $0x4e046284 // tbl v4.16b, {v20.16b-v23.16b}, v4.16b
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x4eb89ca5 // mul v5.4s, v5.4s, v24.4s
+	WORD $0x4eb984a5 // add v5.4s, v5.4s, v25.4s
+	WORD $0x4e056285 // tbl v5.16b, {v20.16b-v23.16b}, v5.16b
+	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
+	WORD $0xad041404 // stp q4, q5, [x0, #128]
+	WORD $0x2f08a422 // uxtl v2.8h, v1.8b
+	WORD $0x2f10a444 // uxtl v4.4s, v2.4h
+	WORD $0x6f10a445 // uxtl2 v5.4s, v2.8h
+	WORD $0x4eb89c84 // mul v4.4s, v4.4s, v24.4s
+	WORD $0x4eb98484 // add v4.4s, v4.4s, v25.4s
+	WORD $0x4e046284 // tbl v4.16b, {v20.16b-v23.16b}, v4.16b
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x4eb89ca5 // mul v5.4s, v5.4s, v24.4s
+	WORD $0x4eb984a5 // add v5.4s, v5.4s, v25.4s
+	WORD $0x4e056285 // tbl v5.16b, {v20.16b-v23.16b}, v5.16b
+	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
+	WORD $0xad051404 // stp q4, q5, [x0, #160]
+	MOVBU 27(R1), R5
+	ADD R5<<2, R4, R5
+	WORD $0x4d40c8b0 // ld1r {v16.4s}, [x5]
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s
+	WORD $0xfc41c020 // ldur d0, [x1, #28]
+	WORD $0x6f0c0401 // ushr v1.16b, v0.16b, #4
+	WORD $0x4e3a1c00 // and v0.16b, v0.16b, v26.16b
+	WORD $0x2f08a402 // uxtl v2.8h, v0.8b
+	WORD $0x2f10a444 // uxtl v4.4s, v2.4h
+	WORD $0x6f10a445 // uxtl2 v5.4s, v2.8h
+	WORD $0x4eb89c84 // mul v4.4s, v4.4s, v24.4s
+	WORD $0x4eb98484 // add v4.4s, v4.4s, v25.4s
+	WORD $0x4e046284 // tbl v4.16b, {v20.16b-v23.16b}, v4.16b
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x4eb89ca5 // mul v5.4s, v5.4s, v24.4s
+	WORD $0x4eb984a5 // add v5.4s, v5.4s, v25.4s
+	WORD $0x4e056285 // tbl v5.16b, {v20.16b-v23.16b}, v5.16b
+	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
+	WORD $0xad061404 // stp q4, q5, [x0, #192]
+	WORD $0x2f08a422 // uxtl v2.8h, v1.8b
+	WORD $0x2f10a444 // uxtl v4.4s, v2.4h
+	WORD $0x6f10a445 // uxtl2 v5.4s, v2.8h
+	WORD $0x4eb89c84 // mul v4.4s, v4.4s, v24.4s
+	WORD $0x4eb98484 // add v4.4s, v4.4s, v25.4s
+	WORD $0x4e046284 // tbl v4.16b, {v20.16b-v23.16b}, v4.16b
+	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	WORD $0x4eb89ca5 // mul v5.4s, v5.4s, v24.4s
+	WORD $0x4eb984a5 // add v5.4s, v5.4s, v25.4s
+	WORD $0x4e056285 // tbl v5.16b, {v20.16b-v23.16b}, v5.16b
+	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
+	WORD $0xad071404 // stp q4, q5, [x0, #224]
+	ADD $256, R0, R0
+	ADD $36, R1, R1
 	SUBS $1, R8, R8
 	BNE loop
 	RET

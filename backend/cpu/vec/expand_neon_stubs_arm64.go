@@ -14,7 +14,7 @@ func expandFP8Q(dst *float32, src *byte, n int, d float32) (ret uint64)
 //go:noescape
 func expandFP8BlockQ(dst *float32, src *byte, n int) (ret uint64)
 
-// expandInt8Q expands n steps of 16 signed bytes.
+// expandInt8Q expands n steps of 64 signed bytes.
 //
 //go:noescape
 func expandInt8Q(dst *float32, src *byte, n int, d float32)
@@ -29,7 +29,7 @@ func expandUint8Q(dst *float32, src *byte, n int)
 //go:noescape
 func expandCodebookQ(dst *float32, src *byte, n int, table *float32)
 
-// expandNVFP4Q expands n blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256.
+// expandNVFP4Q expands n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256.
 //
 //go:noescape
 func expandNVFP4Q(dst *float32, src *byte, n int, table, scales *float32, d float32)

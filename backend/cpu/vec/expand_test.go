@@ -92,6 +92,36 @@ func TestExpandNaN(t *testing.T) {
 	}
 }
 
+// TestDotRow: every tier's products with rows are those with what quant decodes, but for roundings of sums, and NaN where there is one.
+func TestDotRow(t *testing.T) {
+	for _, f := range expandedFormats {
+		for i, n := range []int{f.Block(), 5 * f.Block(), 4608} {
+			row, w := expandedRow(t, f, n, uint64(i))
+			x, buffer := make([]float32, n), make([]float32, n)
+			r, want, size := rand.New(rand.NewPCG(uint64(i), 9)), 0.0, 0.0
+			for k := range x {
+				x[k] = float32(r.NormFloat64())
+				want += float64(x[k]) * float64(w[k])
+				size += math.Abs(float64(x[k]) * float64(w[k]))
+			}
+			for _, tier := range gemm.Tiers() {
+				if got := For(tier).DotRow(f, x, row, buffer); !(math.Abs(float64(got)-want) <= 1e-6*size) {
+					t.Errorf("%s, %s, %d numbers: %v instead of %v", tier, f, n, got, want)
+				}
+			}
+			if f != quant.FP8 || n < rowSteps {
+				continue
+			}
+			row[n/2] = 0xff
+			for _, tier := range gemm.Tiers() {
+				if got := For(tier).DotRow(f, x, row, buffer); got == got {
+					t.Errorf("%s, %s, %d numbers with a NaN: %v", tier, f, n, got)
+				}
+			}
+		}
+	}
+}
+
 func BenchmarkExpand(b *testing.B) {
 	for _, f := range expandedFormats {
 		src, _ := expandedRow(b, f, 4096, 1)

@@ -1,43 +1,88 @@
 package main
 
 import (
+	"strings"
+
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 
 	"github.com/ridge-llm/ridge/tools/asm/emit"
 )
 
-// ahead is how far in front of the codes that are decoded memory is prefetched: pages end the processor's own prefetching.
-const ahead = 1024
+// ahead is how far in front of the codes that are decoded memory is prefetched: pages end the processor's own prefetching, and 1,024 bytes are read
+// before they come.
+const ahead = 4096
 
 // expansions write the decoding of rows whose codes stand for floats to float32, with the roundings of package quant.
 func expansions(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
-		expandE4M3(w, "expandFP8", "func(dst *float32, src *byte, n int, d float32) (ret uint64)", 0)
-		expandE4M3(w, "expandFP8Block", "func(dst *float32, src *byte, n int) (ret uint64)", 128)
-		expandInt8(w)
-		expandUint8(w)
-		expandCodebook(w)
-		expandNVFP4(w)
+		shifts := upperShifts(w)
+		for _, dot := range []bool{false, true} {
+			expandE4M3(w, dot, 0)
+			expandE4M3(w, dot, 128)
+			expandInt8(w, dot)
+			expandUint8(w, dot)
+			expandCodebook(w, dot)
+			expandNVFP4(w, dot, shifts)
+		}
 	}
 }
 
-func (w expander) registers() (dst, src, n GPPhysical) {
-	return w.Arg("dst", RDI), w.Arg("src", RSI), w.Arg("n", RCX)
-}
-
-// expander is a function that takes n steps over src, of some bytes each, and writes some numbers to dst.
+// expander is a function that takes n steps over src, of some bytes each: it writes some numbers to dst in each, or, of a dot product, multiplies
+// them with those that are there, and gives the sum.
 type expander struct {
 	emit.Width
-	name, signature, doc string
-	bytes, numbers       int
+	dot            bool
+	name, doc      string
+	arguments      string // behind dst, src and n
+	result         string // of what is no dot product
+	bytes, numbers int
+	scaled         bool // the argument d is a factor of the whole sum
 }
 
-// write makes the function: start once, body in every step, end behind the last.
+// sums are the registers of a dot product: two of a block, whose scale the sums are multiplied with as they go to the others.
+var sums = [4]int{6, 7, 14, 15}
+
+// number is what becomes of vector i of a block, the numbers from at on: times scale, or times the numbers at dst, without it.
+func (w expander) number(v, scale VecPhysical, dst GPPhysical, at, i int) {
+	switch {
+	case !w.dot:
+		w.VMULPS(scale, v, v)
+		w.VMOVUPS(v, emit.At(dst, 4*at))
+	case w.scaled:
+		w.VFMADD231PS(emit.At(dst, 4*at), v, w.Reg(sums[i%4]))
+	case i < 2:
+		w.VMULPS(emit.At(dst, 4*at), v, w.Reg(sums[i]))
+	default:
+		w.VFMADD231PS(emit.At(dst, 4*at), v, w.Reg(sums[i%2]))
+	}
+}
+
+// blockEnd adds the sums [from, to) of a block, times its scale.
+func (w expander) blockEnd(scale Op, from, to int) {
+	if w.dot {
+		for i := from; i < to; i++ {
+			w.VFMADD231PS(scale, w.Reg(sums[i]), w.Reg(sums[2+i]))
+		}
+	}
+}
+
+// write makes the function: start once, body in every step, end behind the last, which leaves in RAX what is not 0 if there was a NaN.
 func (w expander) write(start func(), body func(dst, src GPPhysical), end func()) {
-	w.Func(w.name+w.Suffix(), w.signature, w.name+w.Suffix()+" "+w.doc)
-	dst, src, n := w.registers()
+	name, result := "expand"+w.name+w.Suffix(), w.result
+	doc := name + " expands n " + w.doc
+	if w.dot {
+		name, result = "dot"+w.name+w.Suffix(), "float32"
+		doc = name + " is the product of n " + w.doc + " with the numbers at dst."
+	}
+	w.Func(name, "func(dst *float32, src *byte, n int"+w.arguments+") "+result, doc)
+	dst, src, n := w.Arg("dst", RDI), w.Arg("src", RSI), w.Arg("n", RCX)
+	if w.dot {
+		for _, i := range sums {
+			w.Zero(w.Reg(i))
+		}
+	}
 	start()
 	w.Label("loop")
 	for line := 0; line < w.bytes; line += 64 {
@@ -49,7 +94,39 @@ func (w expander) write(start func(), body func(dst, src GPPhysical), end func()
 	w.SUBQ(Imm(1), n)
 	w.JNZ(LabelRef("loop"))
 	end()
+	if w.dot {
+		w.returnSum()
+		return
+	}
+	if w.result != "" {
+		w.Store(RAX, w.ReturnIndex(0))
+	}
 	w.VZEROUPPER()
+	w.RET()
+}
+
+// returnSum returns the sum of a dot product, or NaN.
+func (w expander) returnSum() {
+	all := sums[:]
+	if !w.scaled {
+		all = sums[2:] // the others are of the last block, and have been added
+	}
+	w.Zero(w.Reg(0))
+	for _, i := range all {
+		w.VADDPS(w.Reg(i), w.Reg(0), w.Reg(0))
+	}
+	w.ReduceLanes(w.VADDPS, 0, 1)
+	w.VZEROUPPER()
+	if strings.Contains(w.arguments, "d float32") {
+		w.VMULSS(w.Slot("d"), X0, X0)
+	}
+	if w.result != "" {
+		w.TESTQ(RAX, RAX)
+		w.JZ(LabelRef("numbers"))
+		w.VPCMPEQD(X0, X0, X0)
+		w.Label("numbers")
+	}
+	w.Store(X0, w.ReturnIndex(0))
 	w.RET()
 }
 
@@ -58,11 +135,12 @@ func lanes(w emit.Width) int { return w.Bytes / 4 }
 
 // expandE4M3 writes steps of 64 numbers under a scale that is an argument, or blocks that begin with theirs. A code moved to the place of half
 // floats' exponents is a half float of a 256th, those below the normal ones too; but NaN is not: whether there was any is the result.
-func expandE4M3(w emit.Width, name, signature string, block int) {
-	e := expander{w, name, signature, "expands n steps of 64 e4m3 numbers; the result is not 0 if any is NaN.", 64, 64}
+func expandE4M3(w emit.Width, dot bool, block int) {
+	e := expander{Width: w, dot: dot, name: "FP8", doc: "steps of 64 e4m3 numbers; NaN shows in the result.", arguments: ", d float32", result: "uint64", bytes: 64, numbers: 64, scaled: true}
 	head := 0
 	if block > 0 {
-		e.doc, e.numbers, e.bytes, head = "expands n blocks of a scale and 128 e4m3 numbers; the result is not 0 if any is NaN.", block, block+4, 4
+		e.name, e.doc, e.arguments, e.scaled = "FP8Block", "blocks of a scale and 128 e4m3 numbers; NaN shows in the result.", "", false
+		e.numbers, e.bytes, head = block, block+4, 4
 	}
 	scale, by, most, least := w.Reg(8), w.Reg(10), w.Reg(12), w.Reg(13)
 	e.write(func() {
@@ -84,14 +162,16 @@ func expandE4M3(w emit.Width, name, signature string, block int) {
 			w.VPMAXUB(emit.At(src, head+at), least, least)
 		}
 		for at := 0; at < e.numbers; at += lanes(w) {
-			v := at / lanes(w) % 4
-			half := w.Half(v)
+			i := at / lanes(w)
+			half := w.Half(i % 4)
 			w.VPMOVSXBW(emit.At(src, head+at), half)
 			w.VPSLLW(Imm(7), half, half)
 			w.VPAND(w.Half(9), half, half)
-			w.VCVTPH2PS(half, w.Reg(v))
-			w.VMULPS(scale, w.Reg(v), w.Reg(v))
-			w.VMOVUPS(w.Reg(v), emit.At(dst, 4*at))
+			w.VCVTPH2PS(half, w.Reg(i%4))
+			e.number(w.Reg(i%4), scale, dst, at, i)
+		}
+		if block > 0 {
+			e.blockEnd(scale, 0, 2)
 		}
 	}, func() {
 		nan, minus := w.RepeatBits("nan", 0x7f7f7f7f), w.RepeatBits("minusNaN", 0xffffffff)
@@ -106,27 +186,31 @@ func expandE4M3(w emit.Width, name, signature string, block int) {
 			w.VPOR(least, most, most)
 			w.VPMOVMSKB(most, EAX)
 		}
-		w.Store(RAX, w.ReturnIndex(0))
+		if dot && block == 0 {
+			for _, i := range sums {
+				w.VMULPS(by, w.Reg(i), w.Reg(i))
+			}
+		}
 	})
 }
 
-// expandInt8 writes steps of 16 signed bytes under one scale.
-func expandInt8(w emit.Width) {
-	e := expander{w, "expandInt8", "func(dst *float32, src *byte, n int, d float32)", "expands n steps of 16 signed bytes.", 16, 16}
+// expandInt8 writes steps of 64 signed bytes under one scale.
+func expandInt8(w emit.Width, dot bool) {
+	e := expander{Width: w, dot: dot, name: "Int8", doc: "steps of 64 signed bytes", arguments: ", d float32", bytes: 64, numbers: 64, scaled: true}
 	e.write(func() { w.Broadcast("d", w.Reg(8)) }, func(dst, src GPPhysical) {
 		for at := 0; at < e.numbers; at += lanes(w) {
-			v := w.Reg(at / lanes(w))
+			i := at / lanes(w)
+			v := w.Reg(i % 4)
 			w.VPMOVSXBD(emit.At(src, at), v)
 			w.VCVTDQ2PS(v, v)
-			w.VMULPS(w.Reg(8), v, v)
-			w.VMOVUPS(v, emit.At(dst, 4*at))
+			e.number(v, w.Reg(8), dst, at, i)
 		}
 	}, func() {})
 }
 
 // expandUint8 writes blocks of 32 bytes under a scale and a zero point.
-func expandUint8(w emit.Width) {
-	e := expander{w, "expandUint8", "func(dst *float32, src *byte, n int)", "expands n blocks in quant.UINT8.", 36, 32}
+func expandUint8(w emit.Width, dot bool) {
+	e := expander{Width: w, dot: dot, name: "Uint8", doc: "blocks in quant.UINT8", bytes: 36, numbers: 32}
 	scale, zero := w.Reg(8), w.Reg(9)
 	e.write(func() {}, func(dst, src GPPhysical) {
 		for i := range 2 {
@@ -134,13 +218,14 @@ func expandUint8(w emit.Width) {
 			w.VCVTPH2PS(w.Half(8+i), w.Reg(8+i))
 		}
 		for at := 0; at < e.numbers; at += lanes(w) {
-			v := w.Reg(at / lanes(w))
+			i := at / lanes(w)
+			v := w.Reg(i)
 			w.VPMOVZXBD(emit.At(src, 4+at), v)
 			w.VCVTDQ2PS(v, v)
 			w.VSUBPS(zero, v, v)
-			w.VMULPS(scale, v, v)
-			w.VMOVUPS(v, emit.At(dst, 4*at))
+			e.number(v, scale, dst, at, i)
 		}
+		e.blockEnd(scale, 0, 2)
 	}, func() {})
 }
 
@@ -170,11 +255,12 @@ func (c codebook) look(codes, dst, t VecPhysical) {
 }
 
 // expandCodebook writes blocks in NF4 and FP4: twice 32 numbers of four bits, the first 16 of them in the low halves of bytes.
-func expandCodebook(w emit.Width) {
-	e := expander{w, "expandCodebook", "func(dst *float32, src *byte, n int, table *float32)", "expands n blocks in quant.NF4 or FP4.", 36, 64}
+func expandCodebook(w emit.Width, dot bool) {
+	e := expander{Width: w, dot: dot, name: "Codebook", doc: "blocks in quant.NF4 or FP4", arguments: ", table *float32", bytes: 36, numbers: 64}
 	book, scale := codebook{w, w.Reg(8), w.Reg(9)}, w.Reg(10)
 	e.write(func() { book.load(w.Arg("table", RDX)) }, func(dst, src GPPhysical) {
 		w.VBROADCASTSS(emit.At(src, 0), scale)
+		done := 0
 		for at := 0; at < 32; at += lanes(w) {
 			low, high := w.Reg(0), w.Reg(1)
 			w.VPMOVZXBD(emit.At(src, 4+at), low)
@@ -182,17 +268,18 @@ func expandCodebook(w emit.Width) {
 			for i, codes := range []VecPhysical{low, high} {
 				v := w.Reg(2 + i)
 				book.look(codes, v, w.Reg(4+i))
-				w.VMULPS(scale, v, v)
-				w.VMOVUPS(v, emit.At(dst, 128*(at/16)+4*(at%16)+64*i))
+				e.number(v, scale, dst, 32*(at/16)+at%16+16*i, done)
+				done++
 			}
 		}
+		e.blockEnd(scale, 0, 2)
 	}, func() {})
 }
 
-// expandNVFP4 writes blocks of a scale in e4m3 and 16 numbers of four bits, the first eight of them in the low halves of bytes.
-func expandNVFP4(w emit.Width) {
-	e := expander{w, "expandNVFP4", "func(dst *float32, src *byte, n int, table, scales *float32, d float32)",
-		"expands n blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256.", 9, 16}
+// expandNVFP4 writes steps of four blocks of a scale in e4m3 and 16 numbers of four bits, the first eight of them in the low halves of bytes.
+func expandNVFP4(w emit.Width, dot bool, shifts Mem) {
+	e := expander{Width: w, dot: dot, name: "NVFP4", doc: "steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256",
+		arguments: ", table, scales *float32, d float32", bytes: 36, numbers: 64}
 	book, scale, row := codebook{w, w.Reg(8), w.Reg(9)}, w.Reg(10), w.Reg(11)
 	scales := RBX
 	e.write(func() {
@@ -200,27 +287,31 @@ func expandNVFP4(w emit.Width) {
 		w.Arg("scales", scales)
 		w.Broadcast("d", row)
 		if w.AVX512() {
-			w.Move(upperShifts(w), w.Reg(12))
+			w.Move(shifts, w.Reg(12))
 		}
 	}, func(dst, src GPPhysical) {
-		w.MOVBLZX(emit.At(src, 0), EAX)
-		w.VBROADCASTSS(emit.Indexed(scales, RAX, 4, 0), scale)
-		w.VMULPS(row, scale, scale)
-		if w.AVX512() {
-			w.VPBROADCASTQ(emit.At(src, 1), X0)
-			w.VPMOVZXBD(X0, w.Reg(0))
-			w.VPSRLVD(w.Reg(12), w.Reg(0), w.Reg(0))
-			book.look(w.Reg(0), w.Reg(2), w.Reg(4))
-			w.VMULPS(scale, w.Reg(2), w.Reg(2))
-			w.VMOVUPS(w.Reg(2), emit.At(dst, 0))
-			return
-		}
-		w.VPMOVZXBD(emit.At(src, 1), w.Reg(0))
-		w.VPSRLD(Imm(4), w.Reg(0), w.Reg(1))
-		for i := range 2 {
-			book.look(w.Reg(i), w.Reg(2+i), w.Reg(4+i))
-			w.VMULPS(scale, w.Reg(2+i), w.Reg(2+i))
-			w.VMOVUPS(w.Reg(2+i), emit.At(dst, 32*i))
+		for b := range 4 {
+			w.MOVBLZX(emit.At(src, 9*b), EAX)
+			w.VBROADCASTSS(emit.Indexed(scales, RAX, 4, 0), scale)
+			if !dot {
+				w.VMULPS(row, scale, scale)
+			}
+			if w.AVX512() {
+				w.VPBROADCASTQ(emit.At(src, 9*b+1), X0)
+				w.VPMOVZXBD(X0, w.Reg(0))
+				w.VPSRLVD(w.Reg(12), w.Reg(0), w.Reg(0))
+				book.look(w.Reg(0), w.Reg(2), w.Reg(4))
+				e.number(w.Reg(2), scale, dst, 16*b, b%2)
+				e.blockEnd(scale, b%2, b%2+1)
+				continue
+			}
+			w.VPMOVZXBD(emit.At(src, 9*b+1), w.Reg(0))
+			w.VPSRLD(Imm(4), w.Reg(0), w.Reg(1))
+			for i := range 2 {
+				book.look(w.Reg(i), w.Reg(2+i), w.Reg(4+i))
+				e.number(w.Reg(2+i), scale, dst, 16*b+8*i, i)
+			}
+			e.blockEnd(scale, 0, 2)
 		}
 	}, func() {})
 }

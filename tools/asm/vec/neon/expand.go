@@ -72,20 +72,22 @@ func expandE4M3(a *arm.Asm, name, signature string, block int) {
 // expandInt8 writes steps of 16 signed bytes under one scale.
 func expandInt8(a *arm.Asm) {
 	const scale = 16
-	steps(a, "expandInt8Q", "func(dst *float32, src *byte, n int, d float32)", "expands n steps of 16 signed bytes.", 16, 16, func() {
+	steps(a, "expandInt8Q", "func(dst *float32, src *byte, n int, d float32)", "expands n steps of 64 signed bytes.", 64, 64, func() {
 		a.ArgFloat("d", scale)
 	}, func(dst, src arm.R) {
-		a.LoadQ(src, 0, 0)
-		a.Words8(1, 0)
-		a.Words8High(2, 0)
-		for i := range 2 {
-			a.Words16(4, arm.V(1+i))
-			a.Words16High(5, arm.V(1+i))
-			for v := arm.V(4); v <= 5; v++ {
-				a.ToFloat(v, v)
-				a.FMul(v, v, scale)
+		for at := 0; at < 64; at += 16 {
+			a.LoadQ(src, at, 0)
+			a.Words8(1, 0)
+			a.Words8High(2, 0)
+			for i := range 2 {
+				a.Words16(4, arm.V(1+i))
+				a.Words16High(5, arm.V(1+i))
+				for v := arm.V(4); v <= 5; v++ {
+					a.ToFloat(v, v)
+					a.FMul(v, v, scale)
+				}
+				a.StorePair(4, 5, dst, 4*at+32*i)
 			}
-			a.StorePair(4, 5, dst, 32*i)
 		}
 	})
 	a.Ret()
@@ -177,20 +179,22 @@ func expandNVFP4(a *arm.Asm) {
 	const scales, at = arm.R(4), arm.R(5)
 	book := codebook{a}
 	steps(a, "expandNVFP4Q", "func(dst *float32, src *byte, n int, table, scales *float32, d float32)",
-		"expands n blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256.", 9, 16, func() {
+		"expands n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256.", 36, 64, func() {
 			book.load(a.Arg("table", 3))
 			a.Arg("scales", scales)
 			a.ArgFloat("d", row)
 		}, func(dst, src arm.R) {
-			a.Op("MOVBU (%v), %v", src, at)
-			a.Op("ADD %v<<2, %v, %v", at, scales, at)
-			a.LoadRepeat(at, scale)
-			a.FMul(scale, scale, row)
-			a.LoadD(src, 1, low)
-			a.Shift(high, low, -4)
-			a.And(low, low, bookLowest)
-			book.store(low, scale, dst, 0)
-			book.store(high, scale, dst, 32)
+			for b := range 4 {
+				a.Op("MOVBU %d(%v), %v", 9*b, src, at)
+				a.Op("ADD %v<<2, %v, %v", at, scales, at)
+				a.LoadRepeat(at, scale)
+				a.FMul(scale, scale, row)
+				a.LoadD(src, 9*b+1, low)
+				a.Shift(high, low, -4)
+				a.And(low, low, bookLowest)
+				book.store(low, scale, dst, 64*b)
+				book.store(high, scale, dst, 64*b+32)
+			}
 		})
 	a.Ret()
 }
