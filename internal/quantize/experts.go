@@ -128,7 +128,7 @@ func (q *job) expertOf(p place, e int) (*layerTensor, []float32, error) {
 
 // inputsOf runs a block up to a node of experts: what they read, and their scores.
 func (q *job) inputsOf(ctx context.Context, b *block, n *graph.Node) (x, scores rows, err error) {
-	g, err := partOf(q.g, b.in, n.In, q.formatNow)
+	g, err := q.part(b.in, n.In)
 	if err != nil {
 		return x, scores, err
 	}

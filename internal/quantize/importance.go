@@ -61,7 +61,7 @@ func (q *job) sumSquares(ctx context.Context, b *block, m *imatrix.Matrix) error
 		values = append(values, v)
 		sums[v.ID] = make([]float64, v.Axis.Len())
 	}
-	g, err := partOf(q.g, b.in, values, q.formatNow)
+	g, err := q.part(b.in, values)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/internal/quantize/dense"
 	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/quant"
 )
 
@@ -89,6 +90,16 @@ func (q *job) formatNow(w *graph.Weight) quant.Format {
 	return t.Format
 }
 
+// part is partOf with matrices as they are now. Inputs of those that are in blocks already are rounded to 8 bits where the device multiplies these in
+// integers, as when the model is used.
+func (q *job) part(known, want []*graph.Value) (*graph.Graph, error) {
+	g, err := partOf(q.g, known, want, q.formatNow)
+	if err != nil {
+		return nil, err
+	}
+	return pass.ActQuant(g, pass.Options{Q8: q.runner.dev.Info().Q8})
+}
+
 // collect runs a block up to the inputs in want, and gathers what they are.
 func (q *job) collect(ctx context.Context, b *block, want []*input) (map[*input]*stats, error) {
 	var values []*graph.Value
@@ -99,7 +110,7 @@ func (q *job) collect(ctx context.Context, b *block, want []*input) (map[*input]
 		by[in.value.ID], all[in] = s, s
 		values = append(values, in.value)
 	}
-	g, err := partOf(q.g, b.in, values, q.formatNow)
+	g, err := q.part(b.in, values)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +130,7 @@ func (q *job) collect(ctx context.Context, b *block, want []*input) (map[*input]
 
 // advance runs a block and keeps what crosses its border in the place of what it has read.
 func (q *job) advance(ctx context.Context, b *block) error {
-	g, err := partOf(q.g, b.in, b.out, q.formatNow)
+	g, err := q.part(b.in, b.out)
 	if err != nil {
 		return err
 	}
@@ -222,7 +233,7 @@ func (q *job) resume(i int) (bool, error) {
 	q.layers = append(q.layers, k.Layers...)
 	for name, m := range matrices {
 		q.done[name] = m
-		q.replace(name, quant.FromFloats(m.numbers(), m.Rows, m.Cols))
+		q.replace(name, m.running())
 	}
 	for name, t := range floats {
 		q.folded[name] = t
@@ -314,12 +325,12 @@ func (q *job) put(name string, r made) {
 		return
 	}
 	q.done[name] = r.m
-	q.replace(name, r.tensor())
+	q.replace(name, r.m.running())
 }
 
-// replace puts a rounded matrix in the place of the file's, for what the model computes, in BF16 if that is what the model's are in.
+// replace puts a rounded matrix in the place of the file's, for what the model computes; one in floats in BF16 if that is what the model's are in.
 func (q *job) replace(name string, t quant.Tensor) {
-	if q.narrow {
+	if q.narrow && t.Format == quant.F32 {
 		if narrow, err := t.As(quant.BF16); err == nil { // it errs beyond its range
 			t = narrow
 		}

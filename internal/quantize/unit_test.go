@@ -1,7 +1,9 @@
 package quantize
 
 import (
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,5 +81,32 @@ func TestPrunedGGUF(t *testing.T) {
 	}
 	if zeros != len(want)/2 {
 		t.Errorf("%d of %d numbers are zero", zeros, len(want))
+	}
+}
+
+// TestRunning: what a model runs with in the place of a rounded matrix are the numbers of its codes, in whichever format.
+func TestRunning(t *testing.T) {
+	for bits := 2; bits <= 8; bits++ {
+		for _, symmetric := range []bool{true, false} {
+			g := Grid{bits, 64, symmetric}
+			m := newMatrix(g, 8, 128)
+			r := rand.New(rand.NewPCG(uint64(bits), 1))
+			for i := range m.codes {
+				m.codes[i] = uint8(r.IntN(g.top() + 1))
+			}
+			for i := range m.steps {
+				m.steps[i] = step{f16(r.Float32()), uint8(g.middle())}
+				if !symmetric {
+					m.steps[i].zero = uint8(r.IntN(g.top() + 1))
+				}
+			}
+			now := m.running()
+			if got := now.Floats(); !slices.Equal(got, m.numbers()) {
+				t.Errorf("%d bits, symmetric %v: other numbers in %s", bits, symmetric, now.Format)
+			}
+			if packed := now.Format != quant.F32; packed != (bits <= 4) {
+				t.Errorf("%d bits, symmetric %v: in %s", bits, symmetric, now.Format)
+			}
+		}
 	}
 }
