@@ -212,7 +212,7 @@ func BenchmarkQwen35(b *testing.B) {
 			lim.Groups[i].Pages = lim.Seqs
 		}
 	}
-	printSteps(b, d, g, lim, [][]load{{{1, 128, 1}}, {{8, 128, 1}}, {{64, 128, 1}}, {{1, 0, 512}}, {{1, 0, 2048}}, {{1, 0, 8192}}})
+	printSteps(b, d, g, lim, [][]load{{{1, 128, 1}}, {{8, 128, 1}}, {{16, 128, 1}}, {{16, 4096, 1}}, {{64, 128, 1}}, {{1, 0, 512}}, {{1, 0, 2048}}, {{1, 0, 8192}}})
 }
 
 // printSteps prints what steps of a model with random weights take, and their launches by kind.
