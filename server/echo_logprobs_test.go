@@ -158,3 +158,32 @@ func TestEchoLogprobsStream(t *testing.T) {
 		t.Errorf("the stream says %q, %q; the whole answer %q, %q", streamed, tokens, whole.Choices[0].Text, whole.Choices[0].Logprobs.Tokens)
 	}
 }
+
+// TestHarnessGenerates sends what local-completions does for tasks that are generated (generate_until): prompts as ids, several to a request, and as many
+// stop strings as the task and the end of the text are, more than OpenAI takes.
+func TestHarnessGenerates(t *testing.T) {
+	h, m := start(t, ridge.Options{}, server.Options{})
+	var prompts [][]int32
+	for _, text := range []string{"Once upon a time", "Once upon a time there was"} {
+		x, err := m.Encode(text, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prompts = append(prompts, x)
+	}
+	list, err := json.Marshal(prompts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := complete(t, h, fmt.Sprintf(`{"prompt": %s, "model": "demo", "max_tokens": 48, "temperature": 0, "stop": ["Question:", "<|endoftext|>"], "seed": 1234}`, list))
+	ended := complete(t, h, fmt.Sprintf(`{"prompt": %s, "model": "demo", "max_tokens": 48, "temperature": 0, "stop": ["Q:", "\n\n", "Question:", "</s>", "<|im_end|>", ".", "<|endoftext|>"], "seed": 1234}`, list))
+	if len(free.Choices) != 2 || len(ended.Choices) != 2 {
+		t.Fatalf("%d and %d answers", len(free.Choices), len(ended.Choices))
+	}
+	for i := range 2 {
+		want, _, found := strings.Cut(free.Choices[i].Text, ".")
+		if c := ended.Choices[i]; !found || c.Index != i || c.Text != want || c.Finish != "stop" {
+			t.Errorf("answer %d is %q (%s), and without stop strings %q", i, c.Text, c.Finish, free.Choices[i].Text)
+		}
+	}
+}
