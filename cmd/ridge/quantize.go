@@ -71,6 +71,7 @@ method. A run of these methods that was ended goes on where it was when the same
 	flags.BoolVar(&f.o.GPTQ.Clip, "clip", true, "gptq searches scales for the least error, instead of spanning all numbers of a group")
 	flags.Float64Var(&f.o.Alpha, "alpha", 0, "of smoothquant: how much of outliers goes into the matrices; 0: searched for each layer")
 	flags.BoolVar(&f.o.Rotate, "rotate", false, "turn the residual stream and values by Hadamard matrices first, folded into the weights (QuaRot), so that no number is much larger than others")
+	flags.BoolVar(&f.o.Head, "lm-head", false, "of a directory: round the matrix that makes the logits too; embeddings that it is tied to stay as they are")
 	flags.StringVar(&f.layout, "layout", "", "of a directory: gptq, awq or compressed-tensors; default: by the method")
 	flags.StringVar(&f.sparsity, "sparsity", "50%", "of magnitude, wanda and sparsegpt: 50% or 2:4")
 	flags.StringVar(&f.typeName, "type", "", "of imatrix: number format of matrices in the GGUF file; default: by --bits")

@@ -26,6 +26,7 @@ var methodFlags = map[string][]string{
 	"asymmetric":  {"rtn", "gptq", "awq", "autoround", "magnitude", "wanda", "sparsegpt"},
 	"rotate":      {"rtn", "gptq", "awq", "smoothquant", "autoround"},
 	"layout":      {"rtn", "gptq", "awq", "autoround", "magnitude", "wanda", "sparsegpt"},
+	"lm-head":     {"rtn", "gptq", "autoround"},
 	"act-order":   {"gptq"},
 	"damping":     {"gptq"},
 	"clip":        {"gptq"},

@@ -7,7 +7,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// block is what a graph computes between two borders: what comes before the first layer, or a layer.
+// block is what a graph computes between two borders: what comes before the first layer, a layer, or what makes the logits.
 type block struct {
 	layer   int
 	in, out []*graph.Value // what crosses its borders
@@ -25,13 +25,17 @@ type input struct {
 // everywhere tells values that each block computes for itself: those made of nothing, such as angles of rotations.
 func everywhere(n *graph.Node) bool { return len(n.In) == 0 && len(n.Weights) == 0 }
 
-// blocksOf cuts a graph at the borders of its layers. The first block is what comes before the layers; what comes behind them is in none.
-func blocksOf(g *graph.Graph) ([]block, error) {
+// blocksOf cuts a graph at the borders of its layers. The first block is what comes before the layers; what comes behind them is the last with head, of
+// which the matrix that makes the logits is quantised, and in none without.
+func blocksOf(g *graph.Graph, head bool) ([]block, error) {
 	layers := g.Layers()
 	if layers == 0 {
 		return nil, fmt.Errorf("quantize: graph %s has no layers", g.Name)
 	}
 	all := make([]block, layers+1)
+	if head {
+		all = append(all, block{})
+	}
 	at := map[*graph.Node]int{}
 	last := 0
 	for _, n := range g.Nodes {
@@ -63,16 +67,22 @@ func blocksOf(g *graph.Graph) ([]block, error) {
 			}
 			for i := at[n]; i < min(until[v], layers+1); i++ {
 				all[i].out = append(all[i].out, v)
-				if i+1 <= layers {
+				if i+1 < len(all) {
 					all[i+1].in = append(all[i+1].in, v)
 				}
 			}
 		}
-		if n.Layer != graph.NoLayer && quantizable(n) && !scores[n.Out[0]] {
+		if n.Layer != graph.NoLayer && quantizable(n) && !scores[n.Out[0]] || head && isHead(n) {
 			all[at[n]].add(n)
 		}
 	}
 	return all, nil
+}
+
+// isHead reports whether a node makes the logits.
+func isHead(n *graph.Node) bool {
+	_, linear := n.Op.(graph.Linear)
+	return linear && n.Layer == graph.NoLayer && n.In[0].Rows == graph.Logits && n.Weights[0].Out.Len() > 1
 }
 
 // scoresOf is the values that experts are chosen by: a router is small, and nobody reads it from few bits.

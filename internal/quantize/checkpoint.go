@@ -38,6 +38,9 @@ func (q *job) writeCheckpoint(ctx context.Context, out string) error {
 		}
 		base := strings.TrimSuffix(name, ".weight")
 		if m, ok := q.done[name]; ok {
+			if name == tiedTable { // which stays, beside what was made of it
+				list, base = append(list, output(name, info.DType, info.Shape, data)), "lm_head"
+			}
 			packed, err := m.outputs(base, q.o.Layout)
 			if err != nil {
 				return err
@@ -198,7 +201,7 @@ func (q *job) config(plain []string) ([]byte, error) {
 		return nil, fmt.Errorf("quantize: config.json: %w", err)
 	}
 	slices.Sort(plain)
-	if q.rotation != nil && !q.dir.Model.Config.Tied {
+	if _, own := q.done[tiedTable]; own || q.rotation != nil && !q.dir.Model.Config.Tied {
 		untie(c)
 	}
 	switch {
@@ -232,7 +235,7 @@ func (o *Options) config(plain []string) map[string]any {
 	case LayoutGPTQ:
 		c := map[string]any{
 			"quant_method": "gptq", "bits": o.Grid.Bits, "group_size": group, "sym": o.Grid.Symmetric, "desc_act": o.Method == MethodGPTQ && o.GPTQ.Order == Full,
-			"checkpoint_format": "gptq", "lm_head": false, "static_groups": o.Method == MethodGPTQ && o.GPTQ.Order == Static, "quantizer": "ridge",
+			"checkpoint_format": "gptq", "lm_head": o.Head, "static_groups": o.Method == MethodGPTQ && o.GPTQ.Order == Static, "quantizer": "ridge",
 		}
 		if !o.Grid.Symmetric {
 			c["checkpoint_format"] = "gptq_v2"
@@ -276,11 +279,14 @@ func (o *Options) config(plain []string) map[string]any {
 		acts = map[string]any{"num_bits": 8, "type": "int", "symmetric": true, "strategy": "token", "dynamic": true}
 	}
 	ignore := append([]string{}, plain...)
-	if !slices.Contains(ignore, "lm_head") {
+	targets := []string{"Linear"}
+	if o.Head {
+		targets = append(targets, "lm_head")
+	} else if !slices.Contains(ignore, "lm_head") {
 		ignore = append(ignore, "lm_head")
 	}
 	return map[string]any{
 		"quant_method": "compressed-tensors", "format": format, "quantization_status": "compressed", "ignore": ignore,
-		"config_groups": map[string]any{"group_0": map[string]any{"targets": []string{"Linear"}, "weights": weight, "input_activations": acts, "output_activations": nil}},
+		"config_groups": map[string]any{"group_0": map[string]any{"targets": targets, "weights": weight, "input_activations": acts, "output_activations": nil}},
 	}
 }

@@ -1,6 +1,7 @@
 package quantize
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -33,6 +34,8 @@ type Options struct {
 	GPTQ   GPTQ
 	Alpha  float64 // of SmoothQuant, for all layers; 0: it is searched for each
 	Rotate bool    // the residual stream and values are turned by Hadamard matrices before anything is rounded
+
+	Head bool `json:",omitempty"` // the matrix that makes the logits is rounded too; of a directory, and by methods that scale no inputs
 
 	Layout Layout // of a Hugging Face directory; "": that of the method, or of numbers that are not rounded their own
 
@@ -72,6 +75,9 @@ func (o *Options) Prunes() bool {
 func (o *Options) check() error {
 	if !slices.Contains(Methods, o.Method) {
 		return fmt.Errorf("quantize: there is no method %q; possible are %q", o.Method, Methods)
+	}
+	if o.Head && (o.Method != RTN && o.Method != MethodGPTQ && o.Method != AutoRound || o.Rotate || o.Layout == LayoutAWQ) {
+		return errors.New("quantize: the matrix that makes the logits (--lm-head) is rounded by rtn, gptq and autoround, in the layouts gptq and compressed-tensors, and without --rotate, which keeps it in floats")
 	}
 	if o.Rotate && o.Prunes() {
 		return fmt.Errorf("quantize: %s looks for numbers that are small, and rotations make all alike; leave them out", o.Method)

@@ -63,7 +63,7 @@ func newJob(dir *modeldir.Dir, dev backend.Device, seqs [][]int32, o Options) (*
 	if q.g, err = dir.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32}); err != nil {
 		return nil, err
 	}
-	if q.blocks, err = blocksOf(q.g); err != nil {
+	if q.blocks, err = blocksOf(q.g, o.Head); err != nil {
 		return nil, err
 	}
 	q.narrow = q.isNarrow()

@@ -257,6 +257,42 @@ func quantised(t *testing.T, out string, o Options) (*modeldir.Dir, *Result) {
 	return open(t, out), r
 }
 
+// TestHead: the matrix that makes the logits is rounded over what the rounded layers make, and read back from the directory, tied to the embeddings
+// before or not; these stay.
+func TestHead(t *testing.T) {
+	for _, o := range []Options{
+		{Method: MethodGPTQ, Grid: Grid{8, 32, true}, Head: true},
+		{Method: MethodGPTQ, Grid: Grid{4, 32, true}, Head: true, Layout: LayoutPacked},
+		{Method: RTN, Grid: Grid{4, 32, false}, Head: true},
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		dir, r := quantised(t, out, o)
+		last := r.Layers[len(r.Layers)-1]
+		if len(r.Layers) != 7*layers+1 || last.Tensor != tiedTable || !(last.After > 0) || last.After > 1.001*last.Before {
+			t.Errorf("%+v: %d tensors, the last %+v", o, len(r.Layers), last)
+		}
+		if dir.Model.Config.Tied {
+			t.Errorf("%+v: embeddings are tied", o)
+		}
+		g, err := dir.Model.Graph(model.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := g.Output.From.Weights[0]
+		if head.Format.Block() == 1 {
+			t.Errorf("%+v: the head is in %s", o, head.Format)
+		}
+		before, _ := open(t, small(t)).Tensor(tiedTable)
+		if after, ok := dir.Tensor(tiedTable); !ok || !slices.Equal(after.Floats(), before.Floats()) {
+			t.Errorf("%+v: the embeddings have changed", o)
+		}
+		tolerance := map[int]float64{8: 0.03, 4: 0.4}[o.Grid.Bits]
+		if off := relative(firstLogits(t, dir), firstLogits(t, open(t, small(t)))); !(off < tolerance) {
+			t.Errorf("%+v: logits are off by %g of the largest", o, off)
+		}
+	}
+}
+
 // TestRun: a whole model, to every kind of file; each layer is no worse than to nearest, and the files load.
 func TestRun(t *testing.T) {
 	for _, c := range []struct {
@@ -351,6 +387,8 @@ func TestRefusals(t *testing.T) {
 		{"alpha is 1.5; 0 to 1", Options{Method: SmoothQuant, Alpha: 1.5}},
 		{"damping is NaN; 0 to 1", Options{Method: MethodGPTQ, Grid: Grid{Bits: 4}, GPTQ: GPTQ{Damping: math.NaN()}}},
 		{"awq is of 4 bits, and 3", Options{Method: AWQ, Grid: Grid{Bits: 3}, Layout: LayoutAWQ}},
+		{"(--lm-head) is rounded by rtn, gptq", Options{Method: AWQ, Grid: Grid{Bits: 4, Group: 32}, Head: true}},
+		{"without --rotate", Options{Method: RTN, Grid: Grid{Bits: 4, Group: 32}, Head: true, Rotate: true}},
 		{`order of columns "best"`, Options{Method: MethodGPTQ, Grid: Grid{Bits: 4}, GPTQ: GPTQ{Order: "best"}}},
 	} {
 		_, err := Run(t.Context(), dir, someTokens(dir, 1, 8), filepath.Join(t.TempDir(), "out"), c.o)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/compile"
@@ -45,7 +46,11 @@ func (r *runner) tokens() (all, longest int) {
 // it keeps.
 func (r *runner) run(ctx context.Context, g *graph.Graph, each func(id, row int, x []float32) error) error {
 	_, longest := r.tokens()
+	all := slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { _, sent := n.Op.(graph.Send); return sent && n.In[0].Rows == graph.Logits })
 	lim := backend.Limits{Tokens: max(stepTokens, longest), Logits: 1, PageSize: pageSize, SeqPages: (longest + pageSize - 1) / pageSize}
+	if all {
+		lim.Logits = lim.Tokens
+	}
 	lim.Seqs = min(len(r.seqs), stepSeqs)
 	lim.Pages = lim.Seqs * lim.SeqPages
 	lim.KeepAll(g)
@@ -67,7 +72,7 @@ func (r *runner) run(ctx context.Context, g *graph.Graph, each func(id, row int,
 			tokens += len(left[n])
 			n++
 		}
-		b := batchOf(left[:n], lim)
+		b := batchOf(left[:n], lim, all)
 		if err := b.Check(lim, 1<<30); err != nil {
 			return fmt.Errorf("quantize: %w", err)
 		}
@@ -80,8 +85,8 @@ func (r *runner) run(ctx context.Context, g *graph.Graph, each func(id, row int,
 	return nil
 }
 
-// batchOf is a step of whole sequences.
-func batchOf(seqs [][]int32, lim backend.Limits) *backend.Batch {
+// batchOf is a step of whole sequences; all: rows of logits are those of all tokens.
+func batchOf(seqs [][]int32, lim backend.Limits, all bool) *backend.Batch {
 	b := &backend.Batch{}
 	b.Reset(max(1, len(lim.Groups)), lim.SeqPages)
 	for s, tokens := range seqs {
@@ -106,6 +111,9 @@ func batchOf(seqs [][]int32, lim backend.Limits) *backend.Batch {
 		}
 	}
 	b.LogitsIndices = append(b.LogitsIndices, 0)
+	for r := 1; all && r < len(b.Tokens); r++ {
+		b.LogitsIndices = append(b.LogitsIndices, int32(r))
+	}
 	return b
 }
 

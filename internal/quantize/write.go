@@ -113,6 +113,9 @@ func (o *Options) checkOutput(dir *modeldir.Dir, out string) error {
 		if o.Method == SmoothQuant {
 			return errors.New("quantize: GGUF has no type of 8 bits with a scale for a row, which smoothquant makes; give a directory")
 		}
+		if o.Head {
+			return fmt.Errorf("quantize: --lm-head is of a directory, and %s is a GGUF file; --output-tensor-type gives its output matrix a format", out)
+		}
 		if o.Layout != "" {
 			return fmt.Errorf("quantize: --layout %s is of a directory, and %s is a GGUF file; leave it out", o.Layout, out)
 		}
@@ -169,10 +172,32 @@ func (q *job) checkTensors() error {
 			}
 		}
 	}
+	if q.o.Head {
+		return q.checkHead()
+	}
 	if !q.o.Rotate {
 		return nil
 	}
 	var err error
 	q.rotation, err = q.rotationOf()
 	return err
+}
+
+// tiedTable is the table of embeddings of Hugging Face's decoders, which makes the logits too where there is no lm_head.weight.
+const tiedTable = "model.embed_tokens.weight"
+
+// checkHead says why the matrix that makes the logits cannot be written. One that the embeddings are tied to gets a name of its own.
+func (q *job) checkHead() error {
+	head := q.blocks[len(q.blocks)-1].inputs
+	if len(head) == 0 {
+		return fmt.Errorf("quantize: %s has no matrix that makes logits, which --lm-head is of; leave it out", q.dir.Name)
+	}
+	tensors, err := q.tensorsOf(&head[0])
+	if err != nil {
+		return err
+	}
+	if name := tensors[0].name; len(tensors) > 1 || name != "lm_head.weight" && name != tiedTable {
+		return fmt.Errorf("quantize: --lm-head is of models whose logits lm_head.weight or %s makes, and here it is %s; leave it out", tiedTable, name)
+	}
+	return nil
 }
