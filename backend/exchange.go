@@ -21,6 +21,6 @@ type Peers interface {
 	Bind(n *graph.Node, a Args) (Launch, error)
 	// Abort ends what waits for other ranks, on this one, and what would wait: the device is lost then. Any goroutine may call it.
 	Abort(err error)
-	// Close leaves the group. No step may be under way on any rank.
+	// Close leaves the group. No step may be under way on any rank; all leave at about the same time. To leave again is nothing.
 	Close() error
 }

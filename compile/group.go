@@ -22,6 +22,7 @@ type Group struct {
 	programs []*Program // by stage, then tensor rank
 	last     *Program   // of the last stage, whose results are those of the whole
 	comms    []*local.Rank
+	ranks    []Ranks // of each device
 	limits   backend.Limits
 	groups   []graph.CacheGroup
 	ids      int
@@ -69,7 +70,8 @@ func CompileMembers(l pass.Layout, members []Member, files Tensors, lim backend.
 			ranks[device].hosted[g.Exchange] = mixed
 		}
 	}
-	if err := x.join(members, ranks); err != nil {
+	x.ranks = ranks
+	if err := x.join(members); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	for i, m := range members {
@@ -81,11 +83,6 @@ func CompileMembers(l pass.Layout, members []Member, files Tensors, lim backend.
 			if p, err = compileRank(part, m.Device, files, lim, groups, ranks[i]); err == nil {
 				x.programs = append(x.programs, p)
 				continue
-			}
-		}
-		for _, r := range ranks[i:] {
-			for _, p := range r.all() {
-				err = errors.Join(err, p.Close())
 			}
 		}
 		x.Close()
@@ -112,12 +109,12 @@ func byThemselves(members []Member, which []int) bool {
 }
 
 // join makes every device one of its groups, all at the same time.
-func (x *Group) join(members []Member, ranks []Ranks) error {
+func (x *Group) join(members []Member) error {
 	errs := make([]error, len(members))
 	var joining sync.WaitGroup
 	for i, m := range members {
 		joining.Go(func() {
-			if errs[i] = ranks[i].join(m.Device); errs[i] != nil {
+			if errs[i] = x.ranks[i].join(m.Device); errs[i] != nil {
 				x.abort(errs[i])
 			}
 		})
@@ -125,11 +122,7 @@ func (x *Group) join(members []Member, ranks []Ranks) error {
 	joining.Wait()
 	err := errors.Join(errs...)
 	if err != nil {
-		for i := range ranks {
-			for _, p := range ranks[i].all() {
-				err = errors.Join(err, p.Close())
-			}
-		}
+		err = errors.Join(err, leave(x.ranks))
 	}
 	return err
 }
@@ -341,6 +334,7 @@ func (x *Group) PrefaultAhead(most int64) {
 
 // Close implements Runner. The devices stay.
 func (x *Group) Close() {
+	_ = leave(x.ranks) // what is left goes with the devices
 	for _, p := range x.programs {
 		p.Close()
 	}

@@ -1,7 +1,9 @@
 package compile
 
 import (
+	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/comm"
@@ -38,6 +40,25 @@ func (r *Ranks) all() (peers []backend.Peers) {
 		}
 	}
 	return peers
+}
+
+// leave has devices leave their groups, all at the same time: some libraries wait for all ranks then.
+func leave(all []Ranks) error {
+	var errs []error
+	var mu sync.Mutex
+	var leaving sync.WaitGroup
+	for i := range all {
+		for _, p := range all[i].all() {
+			leaving.Go(func() {
+				err := p.Close()
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			})
+		}
+	}
+	leaving.Wait()
+	return errors.Join(errs...)
 }
 
 // of is the group that computes a collective by itself; nil: the host moves the numbers.

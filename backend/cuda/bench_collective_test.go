@@ -185,7 +185,7 @@ func BenchmarkAllReduce(b *testing.B) {
 			text := fmt.Sprintf("%6d KiB %-5s device %8.2f  host %6.2f  graph %8.2f µs", kib, transport, device.Seconds()*1e6, host.Seconds()*1e6, graphs.Seconds()*1e6)
 			if transport == OnlyNCCL {
 				device, host, graphs := timed(b, group, func(r *rankOf) error {
-					return r.p.comm.AllReduce(r.d.stream, at(r.x), at(r.y), int64(rows*width), ncclType(graph.BF16))
+					return r.p.nccl.comm.Load().AllReduce(r.d.stream, at(r.x), at(r.y), int64(rows*width), ncclType(graph.BF16))
 				})
 				text += fmt.Sprintf("   NCCL alone: device %8.2f  host %6.2f  graph %8.2f µs", device.Seconds()*1e6, host.Seconds()*1e6, graphs.Seconds()*1e6)
 			}

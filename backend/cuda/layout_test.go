@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/nccl"
@@ -64,14 +65,14 @@ func TestLayoutsHaveKernels(t *testing.T) {
 }
 
 // pair is two GPUs of the stand-in's, or of this machine: one that two ranks share, where there is no other.
-func pair(t *testing.T) (devices []backend.Device) {
+func pair(t *testing.T, transport string) (devices []backend.Device) {
 	t.Helper()
 	all, err := Devices()
 	if err != nil {
 		t.Skipf("no GPU to test on: %v", err)
 	}
 	for i := range 2 {
-		d, err := New(Options{Ordinal: i % len(all)})
+		d, err := New(Options{Ordinal: i % len(all), Transport: transport})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,37 +82,58 @@ func pair(t *testing.T) (devices []backend.Device) {
 	return devices
 }
 
-// TestGroup: the parts of a model run on two GPUs without the host between: a step of each is one list of launches, recorded where it only decodes. A group that
-// is aborted does nothing more, on any of them.
+// TestGroup: the parts of a model run on two GPUs without the host between, by our kernels and, if it is there, by NCCL.
 func TestGroup(t *testing.T) {
+	for _, transport := range []string{OwnKernels, OnlyNCCL} {
+		if all, _ := Devices(); transport == OnlyNCCL && len(all) < 2 {
+			continue
+		}
+		if _, err := nccl.Open(); transport == OnlyNCCL && err != nil {
+			continue
+		}
+		for _, l := range []pass.Layout{{Tensor: 2, Pipeline: 1, Data: 1}, {Tensor: 1, Pipeline: 2, Data: 1}} {
+			t.Run(transport+" "+l.String(), func(t *testing.T) { groupRuns(t, l, transport) })
+		}
+	}
+}
+
+// smallGroup is a small model on two GPUs, and steps for it.
+func smallGroup(t *testing.T, l pass.Layout, transport string) (*compile.Group, func(seed uint64) []*backend.Batch) {
 	b, err := modeldir.Open("../../internal/check/testdata/llama-default")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
-	for _, l := range []pass.Layout{{Tensor: 2, Pipeline: 1, Data: 1}, {Tensor: 1, Pipeline: 2, Data: 1}} {
-		devices := pair(t)
-		g, err := b.Model.Graph(model.Options{Act: graph.BF16, Cache: graph.F16})
-		if err != nil {
-			t.Fatal(err)
-		}
-		steps := testkit.Steps{{5, 1}, {1, 1}, {1, 1}}
-		lim := testkit.LimitsFor(steps, 16)
-		lim.KeepAll(g)
-		group, err := compile.CompileGroup(g, pass.Options{Layout: l, Kernels: compile.Kernels{Device: devices[0]}}, devices, b, lim)
-		if errors.Is(err, ptx.ErrMissing) && os.Getenv("CI") != "true" {
-			t.Skip("the source of a kernel is newer than the PTX; make ptx rebuilds that")
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	t.Cleanup(func() { b.Close() })
+	devices := pair(t, transport)
+	g, err := b.Model.Graph(model.Options{Act: graph.BF16, Cache: graph.F16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := testkit.Steps{{5, 1}, {1, 1}, {1, 1}}
+	lim := testkit.LimitsFor(steps, 16)
+	lim.KeepAll(g)
+	group, err := compile.CompileGroup(g, pass.Options{Layout: l, Kernels: compile.Kernels{Device: devices[0]}}, devices, b, lim)
+	if errors.Is(err, ptx.ErrMissing) && os.Getenv("CI") != "true" {
+		t.Skip("the source of a kernel is newer than the PTX; make ptx rebuilds that")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return group, func(seed uint64) []*backend.Batch { return testkit.Sequence(steps, lim, group.Ids(), false, seed) }
+}
+
+// groupRuns: a step of each GPU is one list of launches, recorded where it only decodes; the group ends when it is closed. One that is aborted does nothing more,
+// on any GPU, and ends too.
+func groupRuns(t *testing.T, l pass.Layout, transport string) {
+	for _, fails := range []bool{false, true} {
+		group, batches := smallGroup(t, l, transport)
 		if strings.Contains(group.String(), "host ") {
 			t.Errorf("%s: the host moves what devices exchange:\n%s", l, group)
 		}
 		if got, want := group.CanSample(), l.Pipeline == 1; got != want {
 			t.Errorf("%s: the group says %t when it is asked whether it samples", l, got)
 		}
-		for _, batch := range testkit.Sequence(steps, lim, group.Ids(), false, 1) {
+		for _, batch := range batches(1) {
 			if err := group.Run(batch); err != nil {
 				t.Fatal(err)
 			}
@@ -125,15 +147,21 @@ func TestGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		wrong := testkit.Sequence(steps, lim, group.Ids(), false, 2)[0]
-		wrong.Embeddings, wrong.EmbeddingRows = make([]float32, 1), []int32{0} // not a row: its launch is an error
-		if err := group.Run(wrong); err == nil {
-			t.Errorf("%s: a step that cannot be launched is none", l)
+		if fails {
+			wrong := batches(2)[0]
+			wrong.Embeddings, wrong.EmbeddingRows = make([]float32, 1), []int32{0} // not a row: its launch is an error
+			if err := group.Run(wrong); err == nil {
+				t.Errorf("%s: a step that cannot be launched is none", l)
+			}
+			if err := group.Run(batches(3)[0]); !errors.Is(err, backend.ErrLost) {
+				t.Errorf("%s: a step behind one that failed on a GPU gives %v; the others may wait for what does not come", l, err)
+			}
 		}
-		if err := group.Run(testkit.Sequence(steps, lim, group.Ids(), false, 3)[0]); !errors.Is(err, backend.ErrLost) {
-			t.Errorf("%s: a step behind one that failed on a GPU gives %v; the others may wait for what does not come", l, err)
-		}
+		start := time.Now()
 		group.Close()
+		if took := time.Since(start); took > endPatience/2 {
+			t.Errorf("%s: the group was closed after %v", l, took)
+		}
 	}
 }
 

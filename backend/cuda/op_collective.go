@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -41,18 +40,6 @@ func (p *peers) ranks(n int) error {
 	return nil
 }
 
-var errGroupOver = errors.New("cuda: the group of GPUs is over")
-
-// library runs f with the NCCL group. Abort, in another goroutine, waits for it.
-func (p *peers) library(f func(*nccl.Comm) error) error {
-	p.calls.Lock()
-	defer p.calls.Unlock()
-	if p.comm == nil {
-		return errGroupOver
-	}
-	return f(p.comm)
-}
-
 func ncclType(t graph.Type) nccl.Type {
 	if t == graph.BF16 {
 		return nccl.BF16
@@ -77,7 +64,7 @@ func (p *peers) bindReduce(n *graph.Node, a backend.Args, ranks int) (func(*step
 		case p.own:
 			return k.Launch(p.d.stream, &p.group, x, y, count)
 		}
-		return p.library(func(c *nccl.Comm) error { return c.AllReduce(p.d.stream, x, y, count, ncclType(v.Type)) })
+		return p.nccl.call(func(c *nccl.Comm) error { return c.AllReduce(p.d.stream, x, y, count, ncclType(v.Type)) })
 	}, nil
 }
 
@@ -102,7 +89,7 @@ func (p *peers) bindGather(n *graph.Node, a backend.Args, o graph.AllGather) (fu
 		if rows == 0 {
 			return nil
 		}
-		err := p.library(func(c *nccl.Comm) error {
+		err := p.nccl.call(func(c *nccl.Comm) error {
 			return c.AllGather(p.d.stream, x, shards, int64(rows)*int64(v.Axis.Len()), ncclType(v.Type))
 		})
 		if err != nil {
@@ -133,6 +120,6 @@ func (p *peers) bindMessage(v *graph.Value, b backend.Buffer, peer int, sends bo
 		if bytes == 0 {
 			return nil
 		}
-		return p.library(func(c *nccl.Comm) error { return exchange(c, where, bytes) })
+		return p.nccl.call(func(c *nccl.Comm) error { return exchange(c, where, bytes) })
 	}, nil
 }

@@ -37,8 +37,7 @@ type peers struct {
 	ending sync.Mutex
 	abort  []byte // pinned: a word that kernels look at; nil: the group is closed
 
-	calls sync.Mutex
-	comm  *nccl.Comm // nil: NCCL is not used, or not any more
+	nccl ncclGroup
 }
 
 var _ backend.Exchanger = (*Device)(nil)
@@ -216,12 +215,9 @@ func (p *peers) join(cards []card, library *nccl.Library, missing error) error {
 	if p.group.Share {
 		return fmt.Errorf("two ranks share a GPU, which NCCL refuses; give each a GPU of its own, or leave out --rank-transport nccl (%w)", apart)
 	}
-	return agree(p.meet, p.d.do(func() (err error) {
-		var id nccl.ID
-		copy(id[:], cards[0].ID)
-		p.comm, err = library.Join(id, p.group.Rank, p.group.Ranks)
-		return err
-	}))
+	var id nccl.ID
+	copy(id[:], cards[0].ID)
+	return agree(p.meet, p.d.do(func() error { return p.joinNCCL(library, id) }))
 }
 
 // open makes the others' windows addressable.
@@ -275,12 +271,7 @@ func (p *peers) Abort(err error) {
 	lost := fmt.Errorf("cuda: GPU %d waits for other ranks: %w: %w", p.d.ctx.Ordinal, backend.ErrLost, err)
 	p.d.aborted.CompareAndSwap(nil, &lost)
 	(*atomic.Uint32)(unsafe.Pointer(&p.abort[0])).Store(1)
-	p.calls.Lock()
-	defer p.calls.Unlock()
-	if p.comm != nil {
-		_ = p.comm.Abort() // the group is over in any case
-		p.comm = nil
-	}
+	p.nccl.end(p.d.ctx, (*nccl.Comm).Abort)
 }
 
 // Close implements backend.Peers.
@@ -290,13 +281,7 @@ func (p *peers) Close() error {
 	p.abort = nil // the device frees it
 	p.d.groups = slices.DeleteFunc(p.d.groups, func(g *peers) bool { return g == p })
 	return p.d.ctx.Do(func() error {
-		err := p.d.stream.Synchronize()
-		p.calls.Lock()
-		defer p.calls.Unlock()
-		if p.comm != nil {
-			err = errors.Join(err, p.comm.Close())
-			p.comm = nil
-		}
+		err := errors.Join(p.d.stream.Synchronize(), p.leaveNCCL())
 		for _, w := range p.opened {
 			err = errors.Join(err, p.d.ctx.CloseShared(w))
 		}

@@ -26,16 +26,8 @@ func TestOnStandIn(t *testing.T) {
 		}
 		return
 	}
-	const source = "driver/testdata/libcuda.c"
-	cc, missing := exec.LookPath("cc")
-	_, elsewhere := os.Stat(source)
-	if missing != nil || elsewhere != nil || runtime.GOOS != "linux" {
-		t.Skip("the stand-in for NVIDIA's driver is a Linux library, made with a C compiler from its source in this folder")
-	}
 	dir := t.TempDir()
-	if out, err := exec.Command(cc, "-shared", "-fPIC", "-O1", "-o", filepath.Join(dir, "libcuda.so.1"), source).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	standIn(t, "driver/testdata/libcuda.c", filepath.Join(dir, "libcuda.so.1"))
 	cmd := exec.Command(os.Args[0], "-test.run=^(TestOnStandIn|TestLaunchSequence|TestFusedTimes|TestPlainSteps|TestSwap|TestUpload|TestUploadOfCutFile|TestHiddenStates|TestGroup|TestGroupRefused|TestWrite|TestMixedGroup)$", "-test.timeout=5m")
 	log := filepath.Join(dir, "launches")
 	if err := os.WriteFile(log, nil, 0o644); err != nil {
@@ -43,6 +35,30 @@ func TestOnStandIn(t *testing.T) {
 	}
 	downloads := filepath.Join(dir, "downloads")
 	cmd.Env = append(os.Environ(), "RIDGE_TEST_STANDIN=1", "FAKE_LOG="+log, "FAKE_DOWNLOADS="+downloads, "LD_LIBRARY_PATH="+dir, "FAKE_ARCH=90", "FAKE_SMS=132", "FAKE_MB=4096", "FAKE_GPUS=2")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// standIn makes the stand-in for a library of a C source of this folder.
+func standIn(t *testing.T, source, library string) {
+	cc, missing := exec.LookPath("cc")
+	_, elsewhere := os.Stat(source)
+	if missing != nil || elsewhere != nil || runtime.GOOS != "linux" {
+		t.Skip("the stand-ins for NVIDIA's libraries are for Linux, made with a C compiler from their source in this folder")
+	}
+	if out, err := exec.Command(cc, "-shared", "-fPIC", "-O1", "-o", library, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestNCCLOnStandIn: groups of NCCL begin, exchange and end, after an error too, though it waits for all ranks at first and for graphs at the end.
+func TestNCCLOnStandIn(t *testing.T) {
+	dir := t.TempDir()
+	standIn(t, "driver/testdata/libcuda.c", filepath.Join(dir, "libcuda.so.1"))
+	standIn(t, "nccl/testdata/libnccl.c", filepath.Join(dir, "libnccl.so.2"))
+	cmd := exec.Command(os.Args[0], "-test.run=^TestGroup$", "-test.timeout=3m")
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "FAKE_ARCH=90", "FAKE_SMS=132", "FAKE_MB=4096", "FAKE_GPUS=2")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

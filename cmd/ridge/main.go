@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -36,15 +37,35 @@ func main() {
 // stopped is the exit code for the signal that has ended the program, as shells have it: 130 for Ctrl-C.
 var stopped atomic.Int32
 
-// stopBySignal is a context that Ctrl-C and SIGTERM cancel. A second signal ends the program at once, with the exit code that shells use for it.
+// leaves is how long the program has to end by itself after a signal, in nanoseconds; 0: for ever. What it is doing may not look at the signal: loading, or a
+// call of a library that does not return. Commands that let requests finish add the time that these have.
+var leaves atomic.Int64
+
+const leavesUnasked = 10 * time.Second
+
+func init() { leaves.Store(int64(leavesUnasked)) }
+
+// stopBySignal is a context that Ctrl-C and SIGTERM cancel. A second signal ends the program at once, with the exit code that shells use for it,
+// and the first does when it has had its time.
 func stopBySignal() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		stopped.Store(exitCode(<-signals))
+		code := exitCode(<-signals)
+		stopped.Store(code)
 		cancel()
-		os.Exit(int(exitCode(<-signals)))
+		var late <-chan time.Time
+		if d := time.Duration(leaves.Load()); d > 0 {
+			late = time.After(d)
+		}
+		select {
+		case again := <-signals:
+			code = exitCode(again)
+		case <-late:
+			fmt.Fprintf(os.Stderr, "ridge: has not stopped %v after a signal, and is ended\n", time.Duration(leaves.Load()))
+		}
+		os.Exit(int(code))
 	}()
 	return ctx
 }

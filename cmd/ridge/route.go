@@ -53,6 +53,7 @@ tells of the replicas, POST /add_worker?url=URL and /remove_worker?url=URL chang
   ridge route http://10.0.0.1:8000,tcp://10.0.0.1:5557 http://10.0.0.2:8000,tcp://10.0.0.2:5557
   curl http://127.0.0.1:8080/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hello"}]}'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			leaves.Add(int64(f.router.Drain))
 			if err := f.setAddress(cmd.Flags().Changed); err != nil {
 				return err
 			}

@@ -65,6 +65,7 @@ several models are: each answers what it is sure enough of and passes the rest o
   ridge serve model.gguf --listen 0.0.0.0:8000 --api-key-file keys.txt
   curl http://127.0.0.1:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hello"}]}'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			leaves.Add(int64(f.server.Drain))
 			if len(args) > 0 && f.model.path != "" {
 				return errors.New("the model is named twice, as argument and with --model")
 			}

@@ -37,6 +37,7 @@ func (s *session) loop() error {
 	if !s.model.CanChat() {
 		return fmt.Errorf("model %s brings no chat template; give a prompt to have it continued", s.model.Name())
 	}
+	leaves.Store(0) // Ctrl-C ends an answer, not the conversation
 	s.input, s.read = newInput(os.Stdin, os.Stdout), stepTokens(s.model)
 	defer s.input.close()
 	fmt.Printf("%s on %s, context %d tokens. /help lists commands.\n", s.model.Name(), s.model.Device(), s.model.Context())
