@@ -163,33 +163,41 @@ func timed(b testing.TB, group []*rankOf, put func(r *rankOf) error) (onDevice, 
 	return middle(device), middle(host), middle(graphs)
 }
 
-// BenchmarkAllReduce: our kernels, NCCL through the same interface, and NCCL alone, by size.
+// BenchmarkAllReduce: our kernels, NCCL through the same interface, and NCCL alone, by size. Its table is printed at once, since of a benchmark's log only the
+// first lines are.
 func BenchmarkAllReduce(b *testing.B) {
 	const most = 64 << 20
-	b.Logf("bf16; device: of %d calls in a stream; host: to queue one; graph: of as many in a CUDA graph; medians, the slowest rank", collectiveCalls)
+	fmt.Printf("bf16; device: of %d calls in a stream; host: to queue one; graph: of as many in a CUDA graph; medians, the slowest rank\n", collectiveCalls)
 	for _, transport := range []string{OwnKernels, OnlyNCCL} {
-		group := groupOf(b, transport, most)
-		for _, kib := range []int{8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536} {
-			width := 4096
-			rows := kib << 10 / (2 * width)
-			puts := map[*rankOf]func(*step) error{}
-			for _, r := range group {
-				l, err := r.p.Bind(reduceNode(len(group), width), backend.Args{In: []backend.Buffer{r.x}, Out: []backend.Buffer{r.y}, Limits: backend.Limits{Tokens: most / (2 * width), Seqs: 1, PageSize: 16}})
-				if err != nil {
-					b.Fatal(err)
-				}
-				puts[r] = l.(*launch).put
+		b.Run(transport, func(b *testing.B) {
+			group := groupOf(b, transport, most)
+			for _, kib := range []int{8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536} {
+				fmt.Println(reduceTimes(b, group, transport, kib, most))
 			}
-			s := &step{shape: shape{tokens: rows}}
-			device, host, graphs := timed(b, group, func(r *rankOf) error { return puts[r](s) })
-			text := fmt.Sprintf("%6d KiB %-5s device %8.2f  host %6.2f  graph %8.2f µs", kib, transport, device.Seconds()*1e6, host.Seconds()*1e6, graphs.Seconds()*1e6)
-			if transport == OnlyNCCL {
-				device, host, graphs := timed(b, group, func(r *rankOf) error {
-					return r.p.nccl.comm.Load().AllReduce(r.d.stream, at(r.x), at(r.y), int64(rows*width), ncclType(graph.BF16))
-				})
-				text += fmt.Sprintf("   NCCL alone: device %8.2f  host %6.2f  graph %8.2f µs", device.Seconds()*1e6, host.Seconds()*1e6, graphs.Seconds()*1e6)
-			}
-			b.Log(text)
-		}
+		})
 	}
+}
+
+// reduceTimes is the table's line of one size.
+func reduceTimes(b *testing.B, group []*rankOf, transport string, kib, most int) string {
+	const width = 4096
+	rows := kib << 10 / (2 * width)
+	puts := map[*rankOf]func(*step) error{}
+	for _, r := range group {
+		l, err := r.p.Bind(reduceNode(len(group), width), backend.Args{In: []backend.Buffer{r.x}, Out: []backend.Buffer{r.y}, Limits: backend.Limits{Tokens: most / (2 * width), Seqs: 1, PageSize: 16}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		puts[r] = l.(*launch).put
+	}
+	s := &step{shape: shape{tokens: rows}}
+	device, host, graphs := timed(b, group, func(r *rankOf) error { return puts[r](s) })
+	text := fmt.Sprintf("%6d KiB %-5s device %8.2f  host %6.2f  graph %8.2f µs", kib, transport, device.Seconds()*1e6, host.Seconds()*1e6, graphs.Seconds()*1e6)
+	if transport == OnlyNCCL {
+		device, host, graphs := timed(b, group, func(r *rankOf) error {
+			return r.p.nccl.comm.Load().AllReduce(r.d.stream, at(r.x), at(r.y), int64(rows*width), ncclType(graph.BF16))
+		})
+		text += fmt.Sprintf("   NCCL alone: device %8.2f  host %6.2f  graph %8.2f µs", device.Seconds()*1e6, host.Seconds()*1e6, graphs.Seconds()*1e6)
+	}
+	return text
 }
