@@ -17,6 +17,9 @@ func bindRMSNorm(d *Device, n *graph.Node, a backend.Args) (func(*step) error, e
 	} else if o.Groups > 0 {
 		p.N, p.Groups, p.OwnWeights = int32(x.Axis.Len()/o.Groups), int32(o.Groups), 1
 		k, err = norm.GroupRMS(d.loader, x.Type)
+	} else if o.Of > 0 {
+		p.Of, p.Squares = int32(o.Of), at(a.In[1])
+		k, err = norm.RMSOfShard(d.loader, x.Type, x.Axis.Len())
 	} else {
 		k, err = norm.RMS(d.loader, x.Type, x.Axis.Len())
 	}

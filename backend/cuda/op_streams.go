@@ -36,10 +36,12 @@ func bindStreams(d *Device, n *graph.Node, a backend.Args) (func(*step) error, e
 		if p.Weight, err = d.vector(a.Weights[0]); err != nil {
 			return nil, err
 		}
+	case graph.RowSums:
+		what, p.Size = multistream.Sums, int32(out.Axis.Len())
 	case graph.GaussianTopK:
-		what, p.By = multistream.Threshold, float32(o.Deviations)
+		what, p.By, p.From = multistream.Threshold, float32(o.Deviations), int32(o.Of)
 	}
-	k, err := multistream.New(d.loader, what, out.Type)
+	k, err := multistream.New(d.loader, what, x.Type)
 	if err != nil {
 		return nil, err
 	}

@@ -69,9 +69,6 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	case graph.Quantize:
 		return d.quantizes(n)
 	case graph.RMSNorm:
-		if shardOfRow(n) {
-			return nil
-		}
 		return d.one("rmsnorm", bindRMSNorm)
 	case graph.AddNorm:
 		return d.one("add, rmsnorm", bindAddNorm)
@@ -106,10 +103,7 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.one("route", bindRoute)
 	case graph.GateRows:
 		return d.one("gate rows", bindGateRows)
-	case graph.ExpandStreams, graph.MixStreams, graph.AddToStreams, graph.MeanStreams, graph.Columns, graph.ScaleColumns, graph.GaussianTopK:
-		if shardOfRow(n) {
-			return nil
-		}
+	case graph.ExpandStreams, graph.MixStreams, graph.AddToStreams, graph.MeanStreams, graph.Columns, graph.ScaleColumns, graph.GaussianTopK, graph.RowSums:
 		return d.one("streams", bindStreams)
 	case graph.CausalConv, graph.GatedDelta, graph.KimiDelta, graph.SSD, graph.SelectiveScan:
 		return d.recurrents(n)
@@ -124,24 +118,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	}
 }
 
-// shardOfRow reports whether a node looks at rows of which several devices have a part each.
-func shardOfRow(n *graph.Node) bool {
-	switch o := n.Op.(type) {
-	case graph.RowSums:
-		return true
-	case graph.RMSNorm:
-		return o.Of > 0
-	case graph.GaussianTopK:
-		return o.Of > 0
-	}
-	return false
-}
-
 // Refusal implements backend.Refuser.
 func (d *Device) Refusal(n *graph.Node) string {
-	if shardOfRow(n) {
-		return "rows that are normalised together and divided over devices are computed on CPUs, not on GPUs; choose --tp 1"
-	}
 	switch o := n.Op.(type) {
 	case graph.TopKeys, graph.SparseAttention:
 		if why := sparseRefusal(n); why != "" {

@@ -18,9 +18,6 @@ import (
 // leftOut is why the GPU need not compute a case of the op table; "" if it must. This is the whole list.
 func leftOut(g *graph.Graph) string {
 	for _, n := range operations(g) {
-		if shardOfRow(n) {
-			return "shards of rows that are normalised together are refused on a GPU"
-		}
 		switch op := n.Op.(type) {
 		case graph.AdaptedMoE, graph.LoRAHeads:
 			return "adapters of experts and of matrices divided by head are refused on a GPU"

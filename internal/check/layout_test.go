@@ -152,8 +152,6 @@ func gpuPair(t *testing.T) []backend.Device {
 // refusedOnGPUs are models that a layout divides and GPUs do not compute then, with what is said of them.
 var refusedOnGPUs = map[string]string{
 	"nemotron": "experts have the function relu",
-	"gemma3n":  "rows that are normalised together",
-	"minimax":  "rows that are normalised together",
 }
 
 // TestLayoutsOnGPUs: two GPUs, or two ranks on one, compute what upstream does, and exchange what they need by themselves.

@@ -89,11 +89,37 @@ template <typename T> DEVICE void scale(const StreamsParams& p) {
   for (int i = threadX(); i < p.width; i += threads()) ((T*)p.y)[row + i] = fromFloat<T>(number<T>(p.x, row + i) * p.weight[p.size > 1 ? i : 0]);
 }
 
-// threshold is what of a row exceeds its mean by more than `by` standard deviations.
+// sums is the sum of the squares of a row's numbers, behind the sum of the numbers themselves if size is 2.
+template <typename T> DEVICE void sums(const StreamsParams& p) {
+  SHARED static float scratch[32];
+  launchDependentsAndWait();
+  long row = blockX();
+  float plain = 0, squares = 0;
+  for (int i = threadX(); i < p.width; i += threads()) {
+    float v = number<T>(p.x, row * p.width + i);
+    plain += v;
+    squares += v * v;
+  }
+  squares = blockSum(squares, scratch);
+  plain = blockSum(plain, scratch);
+  if (threadX() == 0) {
+    float* y = (float*)p.y + row * p.size;
+    if (p.size == 2) y[0] = plain;
+    y[p.size - 1] = squares;
+  }
+}
+
+// threshold is what of a row exceeds its mean by more than `by` standard deviations. Of a part of a row of `from` numbers, other has both sums of the whole.
 template <typename T> DEVICE void threshold(const StreamsParams& p) {
   SHARED static float scratch[32];
   launchDependentsAndWait();
   long row = (long)blockX() * p.width;
+  if (p.other) {
+    const float* whole = (const float*)p.other + 2 * blockX();
+    float mean = whole[0] / p.from, above = mean + p.by * __builtin_sqrtf(maxf(0, whole[1] / p.from - mean * mean));
+    for (int i = threadX(); i < p.width; i += threads()) ((T*)p.y)[row + i] = fromFloat<T>(maxf(0, number<T>(p.x, row + i) - above));
+    return;
+  }
   float sum = 0, squares = 0;
   for (int i = threadX(); i < p.width; i += threads()) sum += number<T>(p.x, row + i);
   float mean = blockSum(sum, scratch) / p.width;
@@ -117,5 +143,7 @@ KERNEL(256, 1) columns_f32(PARAM StreamsParams p) { columns<float>(p); }
 KERNEL(256, 1) columns_bf16(PARAM StreamsParams p) { columns<bf16>(p); }
 KERNEL(256, 1) scale_columns_f32(PARAM StreamsParams p) { scale<float>(p); }
 KERNEL(256, 1) scale_columns_bf16(PARAM StreamsParams p) { scale<bf16>(p); }
+KERNEL(256, 1) sums_f32(PARAM StreamsParams p) { sums<float>(p); }
+KERNEL(256, 1) sums_bf16(PARAM StreamsParams p) { sums<bf16>(p); }
 KERNEL(256, 1) threshold_f32(PARAM StreamsParams p) { threshold<float>(p); }
 KERNEL(256, 1) threshold_bf16(PARAM StreamsParams p) { threshold<bf16>(p); }

@@ -20,7 +20,7 @@ type Params struct {
 // What are the kernels.
 type What string
 
-// The kernels, each of the graph op of its name; Threshold is GaussianTopK.
+// The kernels, each of the graph op of its name; Sums is RowSums, Threshold GaussianTopK.
 const (
 	Expand       What = "expand"
 	Mix          What = "mix"
@@ -28,6 +28,7 @@ const (
 	Mean         What = "mean"
 	Columns      What = "columns"
 	ScaleColumns What = "scale_columns"
+	Sums         What = "sums"
 	Threshold    What = "threshold"
 )
 

@@ -13,7 +13,7 @@ import (
 func TestMirrors(t *testing.T) {
 	size := unsafe.Sizeof(Params{})
 	gputest.Mirrors(t, "multistream/multistream", map[string]uintptr{
-		"expand_": size, "mix_": size, "add_": size, "mean_": size, "columns_": size, "scale_columns_": size, "threshold_": size,
+		"expand_": size, "mix_": size, "add_": size, "mean_": size, "columns_": size, "scale_columns_": size, "threshold_": size, "sums_": size,
 	})
 }
 

@@ -13,6 +13,8 @@ struct NormParams {
   int rows, n, groups; // groups of a row, normalised separately, n numbers each
   float eps;
   int ownWeights; // 1: each group has weights of its own, [groups, n]
+  int of;                // a row is a part of one of so many numbers, the sum of whose squares is in squares; 0: it is whole
+  const float* squares;  // [rows]
 };
 
 template <typename T> DEVICE float at(const NormParams& p, long i) {
@@ -26,12 +28,12 @@ template <typename T> DEVICE void rmsRow(const NormParams& p) {
   launchDependentsAndWait();
   long base = (long)blockX() * p.n;
   float squares = 0;
-  for (int i = threadX(); i < p.n; i += threads()) {
+  for (int i = threadX(); i < p.n && !p.of; i += threads()) {
     float v = at<T>(p, base + i);
     if (p.sum) ((T*)p.sum)[base + i] = fromFloat<T>(v);
     squares += v * v;
   }
-  float scale = rsqrt(blockSum(squares, scratch) / p.n + p.eps);
+  float scale = p.of ? rsqrt(p.squares[blockX()] / p.of + p.eps) : rsqrt(blockSum(squares, scratch) / p.n + p.eps);
   for (int i = threadX(); i < p.n; i += threads()) {
     float v = p.sum ? toFloat(((const T*)p.sum)[base + i]) : at<T>(p, base + i);
     ((T*)p.y)[base + i] = fromFloat<T>(v * scale * p.weight[i]);

@@ -14,8 +14,9 @@ type Params struct {
 	Y, YScale       driver.Ptr // [Rows, Groups × N]; of rounded rows [Rows] float32: what their numbers count
 	Rows, N, Groups int32      // Groups: of a row, N numbers each, that are normalised one by one
 	Eps             float32
-	OwnWeights      int32 // 1: each group has weights of its own, [Groups, N]
-	_               int32
+	OwnWeights      int32      // 1: each group has weights of its own, [Groups, N]
+	Of              int32      // a row is a part of one of so many numbers; 0: it is whole
+	Squares         driver.Ptr // [Rows] float32 of such parts: the sums of the squares of the whole rows
 }
 
 // Kernel is one of the family, for rows of one length.
@@ -34,6 +35,12 @@ func RMS(l *kernels.Loader, t graph.Type, n int) (*Kernel, error) {
 		k, err := l.Kernel("norm/norm", "rms_bf16_wide", 0)
 		return &Kernel{kernel: k, threads: roundUp(n/8, 32)}, err
 	}
+	k, err := l.Kernel("norm/norm", kernels.Name("rms", t), 0)
+	return &Kernel{kernel: k, threads: rowThreads(n)}, err
+}
+
+// RMSOfShard normalises parts of rows by the sums of squares in Params.Squares; of n numbers.
+func RMSOfShard(l *kernels.Loader, t graph.Type, n int) (*Kernel, error) {
 	k, err := l.Kernel("norm/norm", kernels.Name("rms", t), 0)
 	return &Kernel{kernel: k, threads: rowThreads(n)}, err
 }
