@@ -1,7 +1,10 @@
 package server_test
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -63,7 +66,7 @@ func TestBackground(t *testing.T) {
 		t.Errorf("a deleted one: %d %v", status, gone)
 	}
 	for _, bad := range []struct{ fields, why string }{
-		{`"stream": true`, "background and stream"}, {`"store": false`, "background needs a response that is kept"}, {`"max_output_tokens": -1`, "max_output_tokens"},
+		{`"store": false`, "background needs a response that is kept"}, {`"max_output_tokens": -1`, "max_output_tokens"},
 	} {
 		if status, k := c.respondKept(`{"input": "x", "background": true, ` + bad.fields + `}`); status != 400 || !strings.Contains(k.Error.Message, bad.why) {
 			t.Errorf("%s: %d %+v", bad.fields, status, k.Error)
@@ -71,6 +74,77 @@ func TestBackground(t *testing.T) {
 	}
 	if status := c.call("POST", "/v1/responses/"+now.ID+"/cancel", "", nil, &again); status != 400 {
 		t.Errorf("one that was not made in the background was cancelled: %d", status)
+	}
+}
+
+// events reads a stream of events up to its end, or so many.
+func (c *client) events(r io.Reader, most int) (all []responseEvent) {
+	c.t.Helper()
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for len(all) < most && lines.Scan() {
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			var e responseEvent
+			if err := json.Unmarshal([]byte(data), &e); err != nil {
+				c.t.Fatal(err)
+			}
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+type responseEvent struct {
+	Type     string
+	Number   int `json:"sequence_number"`
+	Delta    string
+	Response kept
+}
+
+// TestBackgroundStream: a client that follows a response in the background may leave and come back, also when it has ended, and to another process.
+func TestBackgroundStream(t *testing.T) {
+	dir := t.TempDir()
+	c, end := withStore(t, dir, ridge.Options{Context: 512, Parallel: 4})
+	const ask = `{"input": "Tell me a story.", "temperature": 0, "max_output_tokens": 80, "background": true`
+	r, err := http.Post(c.url+"/v1/responses", "application/json", strings.NewReader(ask+`, "stream": true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := c.events(r.Body, 2)
+	r.Body.Close() // in the middle of the answer
+	if len(begun) != 2 || begun[0].Type != "response.created" || begun[1].Type != "response.in_progress" || begun[1].Number != 1 {
+		t.Fatalf("%d %+v", r.StatusCode, begun)
+	}
+	id := begun[0].Response.ID
+	rest := c.events(strings.NewReader(c.get("/v1/responses/"+id+"?stream=true&starting_after=1")), 1000)
+	text := ""
+	for i, e := range rest {
+		if e.Number != i+2 {
+			t.Fatalf("event %d is in place %d", e.Number, i+2)
+		}
+		if e.Type == "response.output_text.delta" {
+			text += e.Delta
+		}
+	}
+	done := c.untilOver(id)
+	if last := rest[len(rest)-1]; last.Type != "response."+done.Status || last.Response.Status != done.Status || text == "" || text != done.Output[0].Content[0].Text || last.Response.Output[0].Content[0].Text != text {
+		t.Errorf("%+v after %q; kept was %+v", last, text, done)
+	}
+	_, cancelled := c.respondKept(ask + `}`)
+	var refused kept
+	if status := c.call("GET", "/v1/responses/"+cancelled.ID+"?stream=true", "", nil, &refused); status != 400 || !strings.Contains(refused.Error.Message, "both background and stream") {
+		t.Errorf("%d %+v", status, refused)
+	}
+	for _, query := range []string{"stream=maybe", "stream=true&starting_after=x", "stream=true&starting_after=-1"} {
+		if status := c.call("GET", "/v1/responses/"+id+"?"+query, "", nil, &refused); status != 400 {
+			t.Errorf("%s: %d", query, status)
+		}
+	}
+	end()
+	c, _ = withStore(t, dir, ridge.Options{Context: 64})
+	again := c.events(strings.NewReader(c.get("/v1/responses/"+id+"?stream=true&starting_after=1")), 1000)
+	if len(again) != len(rest) || again[len(again)-1].Response.ID != id {
+		t.Errorf("%d events from another process, not %d", len(again), len(rest))
 	}
 }
 

@@ -148,6 +148,10 @@ func TestMessagesBatchCancelled(t *testing.T) {
 		requests = append(requests, fmt.Sprintf(`{"custom_id": "r%d", "params": {"max_tokens": 60, "messages": [{"role": "user", "content": "Tell me a story about the number %d."}]}}`, i, i))
 	}
 	b := c.messageBatchOf(`{"requests": [`+strings.Join(requests, ",")+`]}`, 200)
+	var gone messageBatch
+	if status := c.call("DELETE", "/v1/messages/batches/"+b.ID, "", nil, &gone); status != 400 || !strings.Contains(gone.Error.Message, "has not ended") {
+		t.Errorf("one under way was deleted: %d %+v", status, gone)
+	}
 	var text string
 	if status := c.call("GET", "/v1/messages/batches/"+b.ID+"/results", "", nil, &text); status != 404 || !strings.Contains(text, "has not ended") {
 		t.Errorf("%d %s", status, text)
@@ -163,5 +167,18 @@ func TestMessagesBatchCancelled(t *testing.T) {
 	}
 	if counted["canceled"] == 0 || counted["canceled"]+counted["succeeded"] != 60 || counted["canceled"] != b.Counts["canceled"] || counted["succeeded"] != b.Counts["succeeded"] {
 		t.Errorf("%v, and the batch says %v", counted, b.Counts)
+	}
+	gone = messageBatch{}
+	if status := c.call("DELETE", "/v1/messages/batches/"+b.ID, "", nil, &gone); status != 200 || gone.ID != b.ID || gone.Type != "message_batch_deleted" {
+		t.Errorf("%d %+v", status, gone)
+	}
+	var files struct{ Data []any }
+	if c.call("GET", "/v1/files", "", nil, &files); len(files.Data) != 0 {
+		t.Errorf("its files are still there: %v", files)
+	}
+	for _, method := range []string{"GET", "DELETE"} {
+		if status := c.call(method, "/v1/messages/batches/"+b.ID, "", nil, &gone); status != 404 {
+			t.Errorf("%s of one that was deleted: %d", method, status)
+		}
 	}
 }

@@ -35,6 +35,7 @@ func (s *API) MessagesRoutes() map[string]http.HandlerFunc {
 		"GET /v1/messages/batches/{id}":         s.withStore(s.messagesBatch),
 		"GET /v1/messages/batches/{id}/results": s.withStore(s.messagesResults),
 		"POST /v1/messages/batches/{id}/cancel": s.withStore(s.cancelMessages),
+		"DELETE /v1/messages/batches/{id}":      s.withStore(s.deleteMessages),
 	}
 }
 
@@ -166,6 +167,21 @@ func (s *API) cancelMessages(_ http.ResponseWriter, r *http.Request) (any, error
 		return nil, err
 	}
 	return s.asMessages(r, b), nil
+}
+
+// deleteMessages is DELETE /v1/messages/batches/ID: of one that has ended, with its results.
+func (s *API) deleteMessages(_ http.ResponseWriter, r *http.Request) (any, error) {
+	b, err := s.findMessages(r)
+	if err != nil {
+		return nil, err
+	}
+	if !b.Status.Over() {
+		return nil, api.Invalid("id", "the batch %s has not ended; cancel it, and delete it when its processing_status is ended", messagesID(b))
+	}
+	if err := s.store.DeleteBatch(b.ID); err != nil {
+		return nil, err
+	}
+	return map[string]string{"id": messagesID(b), "type": "message_batch_deleted"}, nil
 }
 
 // listMessages is GET /v1/messages/batches, the newest first.

@@ -28,6 +28,7 @@ type Keeping struct {
 type making struct {
 	stop context.CancelCauseFunc
 	done chan struct{} // closed when it is kept as it ended
+	log  *eventLog     // nil: it is not streamed
 }
 
 // NewKeeping keeps in a store; nil: nothing is kept.
@@ -41,13 +42,13 @@ var (
 )
 
 // begin notes a response that is about to be made, until end is called.
-func (k *Keeping) begin(id string, stop context.CancelCauseFunc) (end func(), err error) {
+func (k *Keeping) begin(id string, stop context.CancelCauseFunc, log *eventLog) (end func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
 		return nil, &api.Error{Status: http.StatusServiceUnavailable, Kind: "server_error", Code: "draining", Message: "the server is about to stop and takes no requests; try again soon"}
 	}
-	m := &making{stop, make(chan struct{})}
+	m := &making{stop, make(chan struct{}), log}
 	k.making[id] = m
 	k.busy.Add(1)
 	return func() {
@@ -57,6 +58,16 @@ func (k *Keeping) begin(id string, stop context.CancelCauseFunc) (end func(), er
 		close(m.done)
 		k.busy.Done()
 	}, nil
+}
+
+// events is the events of a response that is being made, if it is and they are kept.
+func (k *Keeping) events(id string) *eventLog {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m := k.making[id]; m != nil {
+		return m.log
+	}
+	return nil
 }
 
 // underWay reports whether a response is being made.

@@ -39,9 +39,11 @@ func (s *Kept) Routes() map[string]http.HandlerFunc {
 }
 
 // response is GET /v1/responses/ID.
-func (s *Kept) response(_ http.ResponseWriter, r *http.Request) (any, error) {
-	if stream := r.URL.Query().Get("stream"); stream != "" && stream != "false" {
-		return nil, api.Invalid("stream", "stream is %q; a kept response is answered in one piece", stream)
+func (s *Kept) response(w http.ResponseWriter, r *http.Request) (any, error) {
+	if stream, err := wantsStream(r.URL.Query()); err != nil {
+		return nil, err
+	} else if stream {
+		return s.streamKept(w, r)
 	}
 	k, err := readKept(stored.View(s.kept.store, r), r.PathValue("id"))
 	if err != nil {

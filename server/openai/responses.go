@@ -145,7 +145,7 @@ func (s *API) responses(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if a.asked.Background {
-		return s.inBackground(r, a, all)
+		return s.inBackground(w, r, a, all)
 	}
 	if a.asked.Stream {
 		if err := a.stream(r.Context(), all); err != nil {
@@ -188,7 +188,10 @@ func (s *API) newResponsesAnswer(w http.ResponseWriter, r *http.Request) (*respo
 		id = strings.TrimPrefix(k.id, responsePrefix)
 	}
 	a := &responsesAnswer{ChatAnswer: NewChatAnswer(s.Service, c, id, o, all), asked: &q, responder: s.Responder, keeper: k}
-	if q.Stream {
+	switch {
+	case q.Stream && q.Background:
+		a.log = newEventLog()
+	case q.Stream:
 		a.out = api.NewStream(w)
 	}
 	return a, all, nil

@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,6 +22,7 @@ type responsesAnswer struct {
 	responder *api.Responder
 	asked     *responsesRequest
 	out       *api.Stream // nil: the answer is sent in one piece
+	log       *eventLog   // nil: it is not made in the background, or not streamed
 	keeper    *keeper     // nil: the answer is not kept
 	sequence  int         // of the next event
 	items     []*outputItem
@@ -265,22 +267,42 @@ func (a *responsesAnswer) sendPart(name string, x *outputItem, body map[string]a
 
 // send sends an event with its number, if the answer is streamed.
 func (a *responsesAnswer) send(name string, body map[string]any) error {
-	if a.out == nil {
+	if a.out == nil && a.log == nil {
 		return nil
 	}
 	body["type"], body["sequence_number"] = name, a.sequence
 	a.sequence++
-	return a.out.SendNamed(name, body)
+	if a.log == nil {
+		return a.out.SendNamed(name, body)
+	}
+	e, err := newEvent(name, body)
+	if err == nil {
+		a.log.add(e, false)
+	}
+	return err
+}
+
+func newEvent(name string, body map[string]any) (event, error) {
+	raw, err := json.Marshal(body)
+	return event{name, raw}, err
+}
+
+// announce sends the events before the first of an answer.
+func (a *responsesAnswer) announce() error {
+	for _, name := range []string{"response.created", "response.in_progress"} {
+		if err := a.send(name, map[string]any{"response": a.response(inProgress)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stream sends the answer. The first event waits for the first token, so that a refused request gets its own status.
 func (a *responsesAnswer) stream(ctx context.Context, all []serving.Job) error {
 	err := a.Service.Run(ctx, all, func(j *serving.Job, p ridge.Piece) error {
 		if a.sequence == 0 {
-			for _, name := range []string{"response.created", "response.in_progress"} {
-				if err := a.send(name, map[string]any{"response": a.response("in_progress")}); err != nil {
-					return err
-				}
+			if err := a.announce(); err != nil {
+				return err
 			}
 		}
 		return a.add(j, p)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/serving"
@@ -20,8 +21,6 @@ func (q *responsesRequest) checkBackground(w http.ResponseWriter, k *keeper) err
 	}
 	_, dropped := w.(tentative)
 	switch {
-	case q.Stream:
-		return api.Invalid("background", "background and stream are both true; GET the response until its status is completed")
 	case k == nil:
 		return api.Invalid("background", "background needs a response that is kept; leave store out, and start the server with --data-dir DIR")
 	case dropped:
@@ -30,15 +29,15 @@ func (q *responsesRequest) checkBackground(w http.ResponseWriter, k *keeper) err
 	return nil
 }
 
-// inBackground answers that a response is in progress, and makes it.
-func (s *API) inBackground(r *http.Request, a *responsesAnswer, all []serving.Job) (any, error) {
+// inBackground answers that a response is in progress, and makes it. With stream the answer is its events, and it is made though the client leaves.
+func (s *API) inBackground(w http.ResponseWriter, r *http.Request, a *responsesAnswer, all []serving.Job) (any, error) {
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	body := a.response(inProgress)
 	if err := a.keep(body); err != nil {
 		stop(err)
 		return nil, stored.Error(err)
 	}
-	end, err := s.kept.begin(a.keeper.id, stop)
+	end, err := s.kept.begin(a.keeper.id, stop, a.log)
 	if err != nil {
 		stop(err)
 		return nil, errors.Join(err, a.keeper.view.DeleteResponse(a.keeper.id))
@@ -48,9 +47,18 @@ func (s *API) inBackground(r *http.Request, a *responsesAnswer, all []serving.Jo
 		defer underWay()
 		defer end()
 		defer stop(nil)
-		a.ended(ctx, r, s.Run(ctx, all, a.add))
+		err := a.announce()
+		if err == nil {
+			err = s.Run(ctx, all, a.add)
+		}
+		a.ended(ctx, r, err)
 	}()
-	return body, nil
+	if a.log == nil {
+		return body, nil
+	}
+	// The client may have gone.
+	_ = a.log.follow(r.Context(), api.NewStream(w), 0)
+	return nil, nil
 }
 
 // ended keeps a response that was made in the background, or says why it was not.
@@ -60,6 +68,7 @@ func (a *responsesAnswer) ended(ctx context.Context, r *http.Request, err error)
 	case err == nil:
 		body = a.response(a.status())
 	case errors.Is(cause, errDeleted):
+		a.last("error", map[string]any{"code": "deleted", "message": errDeleted.Error(), "param": nil}, nil)
 		return
 	case errors.Is(cause, errCancelled):
 		a.open = false
@@ -72,8 +81,30 @@ func (a *responsesAnswer) ended(ctx context.Context, r *http.Request, err error)
 		body = a.response("failed")
 		body["error"] = responseError(cause)
 	}
-	if err := a.keep(body); err != nil {
+	name := "response." + body["status"].(string)
+	if body["status"] == "cancelled" { // the API has no event of that name
+		name = "response.incomplete"
+	}
+	a.last(name, map[string]any{"response": body}, body)
+}
+
+// last keeps a response as it has ended, if it is to be kept, and then tells those who follow it.
+func (a *responsesAnswer) last(name string, told, kept map[string]any) {
+	var events []event
+	told["type"], told["sequence_number"] = name, a.sequence
+	e, err := newEvent(name, told)
+	if a.log != nil && err == nil {
+		all, _, _ := a.log.from(0)
+		events = append(slices.Clone(all), e)
+	}
+	if kept != nil && err == nil {
+		err = a.keep(kept, events...)
+	}
+	if err != nil {
 		a.responder.Log.Error("a response that was made in the background could not be kept", "id", a.keeper.id, "error", err)
+	}
+	if a.log != nil {
+		a.log.add(e, true)
 	}
 }
 

@@ -19,6 +19,7 @@ type keptResponse struct {
 	Response   json.RawMessage   `json:"response"`             // as it was answered
 	Input      []json.RawMessage `json:"input"`                // the items of the conversation before the answer, each with an id
 	Background bool              `json:"background,omitempty"` // it was made, or is being made, in the background
+	Events     []event           `json:"events,omitempty"`     // of one in the background that was streamed, when it has ended
 }
 
 // maxKept is the most bytes that are kept of a response; they are no more than a request that sends the conversation itself may have.
@@ -128,9 +129,9 @@ func (a *responsesAnswer) final(w http.ResponseWriter) map[string]any {
 	return body
 }
 
-// keep stores the answer with the conversation before it.
-func (a *responsesAnswer) keep(body map[string]any) (err error) {
-	k := keptResponse{Input: slices.Clone(a.asked.history), Background: a.asked.Background}
+// keep stores the answer with the conversation before it, and the events that it was streamed by, if those are kept.
+func (a *responsesAnswer) keep(body map[string]any, events ...event) (err error) {
+	k := keptResponse{Input: slices.Clone(a.asked.history), Background: a.asked.Background, Events: events}
 	if k.Response, err = json.Marshal(body); err != nil {
 		return err
 	}
@@ -142,6 +143,12 @@ func (a *responsesAnswer) keep(body map[string]any) (err error) {
 	content, err := json.Marshal(k)
 	if err != nil {
 		return err
+	}
+	if len(content) > maxKept && k.Events != nil { // the answer is worth more
+		k.Events = nil
+		if content, err = json.Marshal(k); err != nil {
+			return err
+		}
 	}
 	if len(content) > maxKept {
 		return fmt.Errorf("the conversation has %d bytes and %d can be kept", len(content), maxKept)

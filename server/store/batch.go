@@ -150,6 +150,26 @@ func (s *Store) Batch(id string) (Batch, error) {
 	return b, nil
 }
 
+// DeleteBatch removes a batch that is over, with its input and what it has written. The files go first: when that is cut short, the batch is there to be deleted again.
+func (s *Store) DeleteBatch(id string) error {
+	b, err := s.Batch(id)
+	if err != nil {
+		return err
+	}
+	for _, file := range []string{b.Input, b.Output, b.ErrorFile} {
+		if err := s.Delete(file); file != "" && err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := errors.Join(s.remove(s.description("batches", id)), syncDir(s.disk, filepath.Join(s.dir, "batches"))); err != nil {
+		return err
+	}
+	delete(s.batches, id)
+	return nil
+}
+
 // journal is the path of a batch's journal of one kind: "output" or "error".
 func (s *Store) journal(id, kind string) string {
 	return filepath.Join(s.dir, "batches", id+"."+kind)
