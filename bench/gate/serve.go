@@ -68,7 +68,7 @@ func (s *server) warm() error {
 
 // load sends the server a workload and writes the clients' report to a file.
 func (s *server) load(w workload, report string) error {
-	if out, err := s.gate.output(append([]string{"bench", "serve", s.url, "--json", report}, w.flags()...)...); err != nil {
+	if out, err := s.gate.output(append([]string{"bench", "serve", s.url, "--output", report}, w.flags()...)...); err != nil {
 		return fmt.Errorf("%s: ridge bench serve: %w\n%s", w.name, err, out)
 	}
 	return nil

@@ -119,7 +119,7 @@ else drafting takes none.`,
 	addInts(fl, &f.drafts, "draft-max", "", []int{5}, "with --speculate, most tokens of a draft; of several lengths each is measured, and the price decides up to the longest")
 	fl.StringVar(&f.draftModel, "model-draft", "", "with --speculate, draft model whose time counts: GGUF file or Hugging Face directory; default: drafting takes no time")
 	fl.BoolVar(&f.ops, "ops", false, "time each kernel of a step")
-	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
+	addJSON(fl, &f.asJSON)
 	return cmd
 }
 

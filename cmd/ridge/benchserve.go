@@ -31,7 +31,8 @@ type benchServeFlags struct {
 	slo       string
 	shared    int
 	seed      int64
-	asJSON    string
+	asJSON    bool
+	file      string
 	plot      string
 }
 
@@ -52,7 +53,7 @@ finishes. Prompts are random common words of the trace's length in tokens; equal
 		Example: `  ridge bench serve --trace poisson:rate=8,n=200,in=200,out=64 --slo ttft=1s,itl=50ms
   ridge bench serve --concurrency 16 --trace constant:n=32,in=200,out=64 --shared-prefix 150 -m model.gguf
   ridge bench serve http://127.0.0.1:8080 --trace conversation_trace.jsonl --first 500 --shorter 32 --faster 4
-  ridge bench serve --json report.json --plot report.png`,
+  ridge bench serve -o report.json --plot report.png`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -76,7 +77,8 @@ finishes. Prompts are random common words of the trace's length in tokens; equal
 	fl.StringVar(&f.slo, "slo", "", "latency limits for goodput: ttft, itl (95th percentile), tpot, e2e, such as ttft=1s,itl=50ms")
 	fl.DurationVar(&f.load.Timeout, "timeout", 10*time.Minute, "timeout of a request")
 	fl.Int64Var(&f.seed, "seed", -1, "seed of the prompts; with the same one a server may have them cached; -1: random")
-	fl.StringVar(&f.asJSON, "json", "", "write the report to this file; - is standard output")
+	addJSON(fl, &f.asJSON)
+	fl.StringVarP(&f.file, "output", "o", "", "write the report to this file too, as JSON")
 	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
 	return cmd
 }
@@ -196,24 +198,22 @@ func counter(path string) (loadgen.Counter, error) {
 
 // report prints the report and writes the files that were asked for. Lost requests make the command fail.
 func (f *benchServeFlags) report(out io.Writer, r *loadgen.Report) error {
-	if f.asJSON != "-" {
-		if err := r.Print(out); err != nil {
-			return err
-		}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
 	}
-	if f.asJSON != "" {
-		data, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		data = append(data, '\n')
-		if f.asJSON == "-" {
-			_, err = out.Write(data)
-		} else {
-			err = os.WriteFile(f.asJSON, data, 0o666)
-		}
-		if err != nil {
-			return fmt.Errorf("--json: %w", err)
+	data = append(data, '\n')
+	if f.asJSON {
+		_, err = out.Write(data)
+	} else {
+		err = r.Print(out)
+	}
+	if err != nil {
+		return err
+	}
+	if f.file != "" {
+		if err := os.WriteFile(f.file, data, 0o666); err != nil {
+			return fmt.Errorf("--output: %w", err)
 		}
 	}
 	if f.plot != "" {

@@ -68,7 +68,7 @@ step too.`,
 		},
 	}
 	addDevice(cmd, &o.Backend, &o.Threads, &o.Deterministic)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the profile as JSON")
+	addJSON(cmd.Flags(), &asJSON)
 	cmd.Flags().BoolVar(&scored, "score", false, "then time steps of a model and print the errors of predictions")
 	cmd.Flags().StringVarP(&path, "model", "m", "", "with --score, the model: GGUF file or Hugging Face directory; default: the built-in one")
 	cmd.Flags().IntVar(&loras.Slots, "loras", 0, "with --score, random LoRA adapters that the sequences have in turn")

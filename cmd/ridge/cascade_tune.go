@@ -80,7 +80,7 @@ known; without one, the large model's answer is what is wanted. An answer's qual
 	fl.IntVarP(&f.longest, "max-tokens", "n", 256, "longest answer, in tokens")
 	fl.Float64Var(&f.keep, "keep", 0.98, "share of the large model's quality to keep, above 0 and up to 1")
 	fl.StringVar(&f.plot, "plot", "", "draw quality against time per threshold into this file, .png or .svg")
-	fl.BoolVar(&f.asJSON, "json", false, "print the result as JSON, with all answers")
+	addJSON(fl, &f.asJSON)
 	if err := cmd.MarkFlagRequired("prompts"); err != nil {
 		panic(err) // there is no such flag: a mistake here
 	}

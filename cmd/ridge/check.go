@@ -110,7 +110,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 	cmd.Flags().StringVar(&base, "base", "", "the model that an adapter is for; default: what its configuration says")
 	cmd.Flags().StringVar(&golden, "golden", "", "directory of golden.safetensors or golden.json; default: the model's")
 	cmd.Flags().IntVar(&chunk, "chunk", 0, "compute prompts in chunks of this many tokens; 0: whole")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	addJSON(cmd.Flags(), &asJSON)
 	return cmd
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -14,6 +16,7 @@ const sessionHelp = `  /help               this list
   /clear              forget the conversation
   /system TEXT        set the system message; without TEXT, none
   /set NAME VALUE     set temperature, top-k, top-p, min-p, repetition-penalty, seed or max-tokens
+  /model NAME         go on with another model, which is downloaded if it is not here; without NAME, which one answers
   /undo               take back the last message and its answer
   /retry              answer the last message anew
   /edit               change the last message in $EDITOR and send it again
@@ -23,7 +26,7 @@ const sessionHelp = `  /help               this list
   /verbose            print tokens/s after answers, or stop printing them
   /bye                leave; so does Ctrl-D
   """                 begin and end a message of several lines; so does a \ at the end of a line
-  Tab                 complete a command; Ctrl-R: the latest line with what was typed, again: one before
+  Tab                 complete a command, or the name of a model; Ctrl-R: the latest line with what was typed, again: one before
   Ctrl-C              stop an answer
 `
 
@@ -44,6 +47,8 @@ func (s *session) command(line string) (leave bool) {
 		s.verbose = !s.verbose
 	case "set":
 		s.complain(s.set(rest))
+	case "model":
+		s.complain(s.change(rest))
 	case "undo":
 		s.complain(s.undo())
 	case "retry":
@@ -57,7 +62,7 @@ func (s *session) command(line string) (leave bool) {
 	case "load":
 		s.complain(s.load(rest))
 	default:
-		fmt.Fprintf(os.Stderr, "ridge: there is no command /%s; /help lists those there are\n", name)
+		s.complain(fmt.Errorf("there is no command /%s; /help lists those there are", name))
 	}
 	return false
 }
@@ -65,8 +70,44 @@ func (s *session) command(line string) (leave bool) {
 // complain says what was wrong, if anything was.
 func (s *session) complain(err error) {
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "ridge:", err)
+		fmt.Fprintln(os.Stderr, inkOf(os.Stderr).paint(red, "ridge:"), strings.TrimPrefix(err.Error(), "ridge: "))
 	}
+}
+
+// change goes on with another model. The first is closed before the other is loaded, for which there may be no room beside it; if that fails it is loaded again.
+func (s *session) change(name string) error {
+	if name == "" {
+		s.introduce()
+		return nil
+	}
+	if s.open == nil {
+		return errors.New("the adapters of --lora are for this model; leave, and start with the other")
+	}
+	n, err := lookUp(name, "")
+	if err == nil && n.ref == nil && !exists(n.name) {
+		err = cmp.Or(unknown(n.name), fmt.Errorf("there is no file or directory %s", n.name))
+	}
+	if err != nil {
+		return err
+	}
+	old := s.path
+	if err := s.model.Close(); err != nil {
+		return err
+	}
+	m, p, err := s.open(name)
+	if err == nil && !m.CanChat() {
+		err = errors.Join(fmt.Errorf("model %s brings no chat template", m.Name()), m.Close())
+	}
+	if err != nil {
+		again, params, failed := s.open(old)
+		if failed != nil {
+			return errors.Join(err, failed)
+		}
+		name, m, p = old, again, params
+	}
+	s.model, s.params, s.path, s.read = m, p, name, stepTokens(m)
+	s.introduce()
+	return err
 }
 
 // set changes one sampling setting; the old one stays if the new is not valid.

@@ -19,7 +19,7 @@ type completion struct {
 func (c *completion) complete(line string, pos int, key rune) (string, int, bool) {
 	switch key {
 	case tab:
-		if done, ok := completeCommand(line[:pos]); ok {
+		if done, ok := completeWord(line[:pos]); ok {
 			return done + line[pos:], len(done), true
 		}
 	case ctrlR:
@@ -37,8 +37,15 @@ func (c *completion) complete(line string, pos int, key rune) (string, int, bool
 	return "", 0, false
 }
 
-// completeCommand completes a command's beginning as far as it is the only one.
-func completeCommand(begun string) (string, bool) {
+// modelCommand is the command whose argument is a model.
+const modelCommand = "/model "
+
+// completeWord completes the beginning of a command, or of the name of a model behind the one that takes such, as far as there is only one way.
+func completeWord(begun string) (string, bool) {
+	if name, ok := strings.CutPrefix(begun, modelCommand); ok {
+		name, ok = complete(beginningWith(modelNames(), name), name)
+		return modelCommand + name, ok
+	}
 	if !strings.HasPrefix(begun, "/") || strings.Contains(begun, " ") {
 		return "", false
 	}
@@ -48,6 +55,11 @@ func completeCommand(begun string) (string, bool) {
 			all = append(all, name)
 		}
 	}
+	return complete(all, begun)
+}
+
+// complete is the longest beginning that all have, behind which a space is written if there is one alone, and whether it is more than what was begun.
+func complete(all []string, begun string) (string, bool) {
 	if len(all) == 0 {
 		return "", false
 	}

@@ -46,7 +46,7 @@ func devicesCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	addJSON(cmd.Flags(), &asJSON)
 	return cmd
 }
 

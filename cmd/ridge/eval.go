@@ -97,7 +97,7 @@ An evaluation with --resume goes on where an earlier one of the same settings wa
 	f.task.add(fl)
 	fl.StringVar(&f.save, "save", "", "keep the perplexity under this name of a quantisation, such as gptq4, beside the model or, with --against, that one, where ridge plan --quant finds it")
 	fl.StringVar(&f.resume, "resume", "", "file that keeps the results of parts or questions; one of an earlier run is gone on with")
-	fl.BoolVar(&f.asJSON, "json", false, "print the result as JSON")
+	addJSON(fl, &f.asJSON)
 	return cmd
 }
 

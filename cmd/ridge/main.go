@@ -29,7 +29,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "ridge: stopped by a signal") // whatever was interrupted has words of its own for it
 		os.Exit(int(stopped.Load()))
 	default:
-		fmt.Fprintln(os.Stderr, "ridge:", strings.TrimPrefix(err.Error(), "ridge: ")) // the library begins its own with its name
+		fmt.Fprintln(os.Stderr, inkOf(os.Stderr).paint(red, "ridge:"), strings.TrimPrefix(err.Error(), "ridge: ")) // the library begins its own with its name
 		os.Exit(1)
 	}
 }

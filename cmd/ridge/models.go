@@ -44,12 +44,12 @@ func listCommand() *cobra.Command {
 			return printModels(cmd.OutOrStdout(), all)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	addJSON(cmd.Flags(), &asJSON)
 	return cmd
 }
 
 func printModels(out io.Writer, all []hub.Entry) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(heading(out), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tFORMAT\tSIZE\tDOWNLOADED")
 	for _, e := range all {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Name, e.Format, hub.Bytes(e.Bytes), e.Modified.Local().Format(time.DateTime))

@@ -168,7 +168,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	fl.BoolVar(&f.training.Recompute, "recompute", false, "with --train: recompute activations in the backward pass")
 	fl.IntVar(&f.training.Sequences, "micro-batch", 1, "with --train: sequences of a micro-batch on a device")
 	fl.IntVar(&f.training.Length, "length", 2048, "with --train: tokens of a sequence")
-	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
+	addJSON(fl, &f.asJSON)
 	fl.StringVar(&f.plot, "plot", "", "write a plot of throughput against latency to this .png or .svg file")
 }
 

@@ -163,7 +163,7 @@ func (b *quantRow) beats(a *quantRow) bool {
 // print writes the report as a table.
 func (r *quantReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s on %s %s; %d prompt tokens, %d output tokens\n", r.Model, r.Device, r.Layout, r.Workload.Input, r.Workload.Output)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(heading(out), 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "quant\tweights\tdecode tok/s\tprompt tok/s\tmost tok/s\tperplexity\tKL\tsame top\t\n")
 	for _, row := range r.Rows {
 		if row.Why != "" {

@@ -48,7 +48,7 @@ what it was predicted to take and what it took. OPENAI_API_KEY is sent as key, i
 			if asJSON {
 				return json.NewEncoder(out).Encode(models)
 			}
-			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			w := tabwriter.NewWriter(heading(out), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tMEMORY\tCONTEXT")
 			for _, m := range models {
 				fmt.Fprintf(w, "%s\t%s\t%d\n", m.Name, hub.Bytes(m.Size), m.Context)
@@ -58,7 +58,7 @@ what it was predicted to take and what it took. OPENAI_API_KEY is sent as key, i
 	}
 	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8000", "the server")
 	cmd.Flags().IntVar(&steps, "steps", 0, "list this many of the engine's latest steps instead; 512 are kept")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	addJSON(cmd.Flags(), &asJSON)
 	return cmd
 }
 

@@ -38,7 +38,7 @@ func showSteps(ctx context.Context, out io.Writer, server string, n int, asJSON 
 // printSteps writes steps as a table: what each was, what it was predicted to take, what it took, and how far that is off; if any verified drafts,
 // by which drafter, how long, how many were accepted, and what they were expected to gain.
 func printSteps(out io.Writer, steps []ridge.Step) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(heading(out), 0, 0, 2, ' ', tabwriter.AlignRight)
 	drafts := slices.ContainsFunc(steps, func(s ridge.Step) bool { return s.Drafts > 0 })
 	head := "AT\tREQUESTS\tTOKENS\tCACHE ROWS\tPREDICTED\tACTUAL\tOFF\tHOST\t"
 	if drafts {

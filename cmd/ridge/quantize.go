@@ -84,7 +84,7 @@ method. A run of these methods that was ended goes on where it was when the same
 	flags.StringVarP(&f.out, "output", "o", "", "file (.gguf) or directory to write")
 	flags.StringVar(&f.o.Backend, "backend", "cpu", "what runs the model over the text: cpu or ref")
 	flags.IntVar(&f.o.Threads, "threads", 0, "threads that run the model over the text; 0: as many as the process may use")
-	flags.BoolVar(&f.asJSON, "json", false, "print the result as JSON")
+	addJSON(flags, &f.asJSON)
 	return cmd
 }
 

@@ -69,7 +69,7 @@ simulates the recorded requests with the old settings and with the new, on steps
 	fl.IntVar(&f.stepTokens, "max-num-batched-tokens", 0, "most tokens of a step")
 	fl.IntVar(&f.parallel, "parallel", 0, "requests that run at once")
 	fl.Float64Var(&f.waitingServedRatio, "waiting-served-ratio", 0, "start a prefill only when waiting requests are this many times the running ones")
-	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
+	addJSON(fl, &f.asJSON)
 	return cmd
 }
 

@@ -84,7 +84,7 @@ letter. MODEL needs its weights then.`,
 	fl.BoolVar(&f.measure, "measure", false, "also time every operation on this machine")
 	fl.StringVar(&f.options.Backend, "backend", "", "with --device here: cpu or cuda (cuda:1 is the second GPU); default cpu")
 	fl.BoolVar(&f.noChart, "no-chart", false, "print the table alone")
-	fl.BoolVar(&f.asJSON, "json", false, "print as JSON")
+	addJSON(fl, &f.asJSON)
 	return cmd
 }
 

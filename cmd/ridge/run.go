@@ -27,6 +27,7 @@ type runFlags struct {
 	raw        bool
 	verbose    bool
 	explain    bool
+	asJSON     bool
 }
 
 func runCommand() *cobra.Command {
@@ -61,6 +62,9 @@ answers, which knows small stories and the vocabulary of LLM inference.`,
 			if err != nil {
 				return err
 			}
+			if f.asJSON && (!given || len(f.cascade.models) > 0) {
+				return errors.New("--json prints one answer of one model: give a prompt, and leave --cascade out")
+			}
 			models, err := f.cascade.load(cmd.Context(), &f.model)
 			if err != nil {
 				return err
@@ -91,7 +95,13 @@ answers, which knows small stories and the vocabulary of LLM inference.`,
 				}
 			}
 			if !given {
-				return (&session{model: m, params: params, structured: &f.structured, system: f.system, verbose: f.verbose}).loop()
+				s := &session{model: m, path: f.model.path, params: params, structured: &f.structured, system: f.system, verbose: f.verbose}
+				if len(adapters) == 0 {
+					s.open = func(name string) (*ridge.Model, ridge.Params, error) { return f.open(cmd, name) }
+				}
+				err := s.loop()
+				models.Model = s.model // which is closed then
+				return err
 			}
 			return f.once(cmd.Context(), m, params, prompt)
 		},
@@ -105,8 +115,24 @@ answers, which knows small stories and the vocabulary of LLM inference.`,
 	cmd.Flags().StringVar(&f.system, "system", "", "system message that goes before the conversation")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "continue the prompt as it is, without the chat template")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "print tokens and tokens/s at the end")
+	addJSON(cmd.Flags(), &f.asJSON)
 	cmd.Flags().BoolVar(&f.explain, "explain", false, "print a breakdown of the time at the end, and the least time that this device allows")
 	return cmd
+}
+
+// open loads another model with the settings of the first.
+func (f *runFlags) open(cmd *cobra.Command, name string) (*ridge.Model, ridge.Params, error) {
+	one := f.model
+	one.path = name
+	m, err := one.load(cmd.Context())
+	if err != nil {
+		return nil, ridge.Params{}, err
+	}
+	p, err := f.sampling.params(cmd, m)
+	if err != nil {
+		return nil, p, errors.Join(err, m.Close())
+	}
+	return m, p, nil
 }
 
 // takeModel takes the model from the arguments, if one is there. The rest are the prompt.
@@ -161,14 +187,47 @@ func (f *runFlags) once(ctx context.Context, m *ridge.Model, p ridge.Params, pro
 	if err := f.structured.constrain(ctx, m, &p, messages); err != nil {
 		return err
 	}
+	reading := showReading(stepTokens(m), f.promptTokens(m, prompt, messages))
+	out := io.Writer(os.Stdout)
+	if f.asJSON {
+		out = io.Discard
+	}
+	out = reading.before(out)
+	answer := newReply(ctx, m, messages, &p, out)
+	if !f.asJSON && term.IsTerminal(int(os.Stdout.Fd())) {
+		answer.thoughts = inkOf(os.Stdout).dimmed(os.Stdout, out)
+	}
 	pieces := m.Generate(ctx, prompt, p)
 	if len(messages) > 0 {
 		pieces = m.Chat(ctx, messages, p)
 	}
-	reading := showReading(stepTokens(m), f.promptTokens(m, prompt, messages))
-	finish, err := stream(ctx, reading.before(os.Stdout), pieces, nil)
+	finish, err := stream(ctx, answer, pieces)
 	reading.end()
+	err = cmp.Or(err, answer.end())
+	if f.asJSON {
+		if err == nil {
+			err = printJSON(os.Stdout, answerOf(m, answer, finish))
+		}
+		return err
+	}
 	return f.end(m, finish, err)
+}
+
+// runAnswer is what --json prints of an answer.
+type runAnswer struct {
+	Model         string  `json:"model"`
+	Reasoning     string  `json:"reasoning,omitempty"` // what the model thought before
+	Answer        string  `json:"answer"`
+	Reason        string  `json:"finish_reason"`
+	Prompt        int     `json:"prompt_tokens"`
+	Cached        int     `json:"cached_tokens"`
+	Output        int     `json:"output_tokens"`
+	PromptSeconds float64 `json:"prompt_seconds"` // until the first token
+	OutputSeconds float64 `json:"output_seconds"` // from the first to the last
+}
+
+func answerOf(m *ridge.Model, r *reply, f *ridge.Finish) runAnswer {
+	return runAnswer{m.Name(), r.reasoning.String(), r.content.String(), fmt.Sprint(f.Reason), f.Prompt, f.Cached, f.Output, f.Prefill.Seconds(), f.Decode.Seconds()}
 }
 
 // messages is the conversation that a prompt is for a model; none where it is continued as it is.

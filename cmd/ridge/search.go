@@ -45,7 +45,7 @@ ridge alias gives a model a name of your own.`,
 				fmt.Fprintln(os.Stderr, "ridge: no short name has these words; ridge search without words lists all, and ridge pull takes ORG/REPO of the Hugging Face hub too")
 				return nil
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			w := tabwriter.NewWriter(heading(cmd.OutOrStdout()), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tSIZE\tNEEDS\tHERE\tABOUT\tON THE HUB")
 			for _, r := range rows {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, hub.Bytes(r.Bytes), hub.Bytes(r.Needs), r.state(), r.About, r.Ref())
@@ -56,7 +56,7 @@ ridge alias gives a model a name of your own.`,
 			return w.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	addJSON(cmd.Flags(), &asJSON)
 	cmd.Flags().StringVar(&backend, "backend", "cpu", "whose memory models are to fit in: cpu, cuda, cuda:1")
 	return cmd
 }

@@ -19,14 +19,16 @@ import (
 // session is a conversation on a terminal.
 type session struct {
 	model      *ridge.Model
+	path       string // by which it was named
 	params     ridge.Params
 	structured *structuredOutputFlags
 	system     string
 	verbose    bool
 	messages   []chat.Message
 	input      *input
-	read       *atomic.Int64 // tokens of the model's steps
-	last       string        // the last message, for /retry after /undo too
+	read       *atomic.Int64                                         // tokens of the model's steps
+	open       func(name string) (*ridge.Model, ridge.Params, error) // loads another model; nil: the adapters in use are for this one
+	last       string                                                // the last message, for /retry after /undo too
 }
 
 // loop reads and answers until the user leaves.
@@ -40,9 +42,9 @@ func (s *session) loop() error {
 	leaves.Store(0) // Ctrl-C ends an answer, not the conversation
 	s.input, s.read = newInput(os.Stdin, os.Stdout), stepTokens(s.model)
 	defer s.input.close()
-	fmt.Printf("%s on %s, context %d tokens. /help lists commands.\n", s.model.Name(), s.model.Device(), s.model.Context())
+	s.introduce()
 	for {
-		text, err := s.input.read(">>> ")
+		text, err := s.input.read(inkOf(os.Stdout).paint(green, ">>> "))
 		switch {
 		case errors.Is(err, io.EOF):
 			fmt.Println()
@@ -67,6 +69,11 @@ func (s *session) loop() error {
 	}
 }
 
+// introduce says which model answers.
+func (s *session) introduce() {
+	fmt.Printf("%s on %s, context %d tokens. /help lists commands.\n", inkOf(os.Stdout).paint(bold, s.model.Name()), s.model.Device(), s.model.Context())
+}
+
 // say answers one message. Ctrl-C ends the answer; what there is of it stays in the conversation.
 func (s *session) say(text string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -74,23 +81,26 @@ func (s *session) say(text string) {
 	s.last = text
 	turn := append(s.conversation(), chat.Message{Role: "user", Content: text})
 	if err := s.structured.constrain(ctx, s.model, &s.params, turn); err != nil {
-		fmt.Fprintln(os.Stderr, "ridge:", err)
+		s.complain(err)
 		return
 	}
-	var answer strings.Builder
 	reading := showReading(s.read, conversationTokens(s.model, turn))
-	finish, err := stream(ctx, reading.before(newWrap(os.Stdout)), s.model.Chat(ctx, turn, s.params), &answer)
+	params, out := s.params, reading.before(newWrap(os.Stdout))
+	answer := newReply(ctx, s.model, turn, &params, out)
+	answer.thoughts = inkOf(os.Stdout).dimmed(os.Stdout, out)
+	finish, err := stream(ctx, answer, s.model.Chat(ctx, turn, params))
 	reading.end()
+	err = errors.Join(err, answer.end())
 	fmt.Print("\n\n")
 	switch {
 	case errors.Is(err, context.Canceled):
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "ridge:", err)
+		s.complain(err)
 		return
 	case s.verbose:
 		printSpeed(os.Stderr, finish)
 	}
-	s.messages = append(s.messages, chat.Message{Role: "user", Content: text}, chat.Message{Role: "assistant", Content: answer.String()})
+	s.messages = append(s.messages, chat.Message{Role: "user", Content: text}, chat.Message{Role: "assistant", Content: answer.content.String(), ReasoningContent: answer.reasoning.String()})
 }
 
 // conversation is what was said so far, with the system message before it.

@@ -46,7 +46,7 @@ shows what there is, and says why. Without MODEL it shows the built-in one.`,
 	}
 	cmd.Flags().BoolVar(&tensors, "tensors", false, "list the tensors")
 	cmd.Flags().BoolVar(&metadata, "metadata", false, "list a GGUF file's metadata")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	addJSON(cmd.Flags(), &asJSON)
 	return cmd
 }
 

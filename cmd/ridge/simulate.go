@@ -183,7 +183,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.apart.Prefill, "prefill", 0, "servers that compute prompts, each with its own device, from which --replicas go on")
 	fl.IntVar(&f.apart.From, "prefill-from", 256, "with --prefill, tokens of a prompt from which on one of those servers computes it")
 	fl.Float64Var(&f.link, "kv-link", 0, "with --prefill, GB/s from each of those servers to the replicas; 0: the device's link")
-	fl.BoolVar(&f.asJSON, "json", false, "print as JSON, each request's times too")
+	addJSON(fl, &f.asJSON)
 	fl.StringVar(&f.plot, "plot", "", "draw TTFT, ITL and throughput to this file, .png or .svg")
 }
 

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/ridge-llm/ridge"
 )
 
-// stream writes an answer as it comes and returns how it ended. text, if not nil, collects it. When ctx is done it returns at once: the engine, which may be at work on a
+// stream writes an answer as it comes and returns how it ended. When ctx is done it returns at once: the engine, which may be at work on a
 // long step, ends the request after it.
-func stream(ctx context.Context, w io.Writer, pieces iter.Seq2[ridge.Piece, error], text *strings.Builder) (*ridge.Finish, error) {
+func stream(ctx context.Context, w io.Writer, pieces iter.Seq2[ridge.Piece, error]) (*ridge.Finish, error) {
 	type event struct {
 		piece ridge.Piece
 		err   error
@@ -43,9 +42,6 @@ func stream(ctx context.Context, w io.Writer, pieces iter.Seq2[ridge.Piece, erro
 			return finish, ctx.Err()
 		case e.err != nil:
 			return nil, e.err
-		}
-		if text != nil {
-			text.WriteString(e.piece.Text)
 		}
 		if _, err := io.WriteString(w, e.piece.Text); err != nil {
 			return nil, err

@@ -14,23 +14,24 @@ import (
 
 // structuredOutputFlags give the grammar that an answer must follow.
 type structuredOutputFlags struct {
-	json                   bool
-	schema, grammar, regex string
+	format, schema, grammar, regex string
 }
 
 func (f *structuredOutputFlags) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.json, "json", false, "answer with a JSON object")
+	cmd.Flags().StringVar(&f.format, "format", "", "json: answer with a JSON object")
 	cmd.Flags().StringVar(&f.schema, "json-schema", "", "answer with JSON that satisfies this schema: a file, or the schema itself")
 	cmd.Flags().StringVar(&f.grammar, "grammar", "", "answer that matches the grammar of this GBNF file")
 	cmd.Flags().StringVar(&f.regex, "regex", "", "answer with a text that matches this expression as a whole")
-	cmd.MarkFlagsMutuallyExclusive("json", "json-schema", "grammar", "regex")
+	cmd.MarkFlagsMutuallyExclusive("format", "json-schema", "grammar", "regex")
 }
 
 // language reads what was given; any text when nothing was.
 func (f *structuredOutputFlags) language() (ridge.Language, error) {
 	switch {
-	case f.json:
+	case f.format == "json":
 		return ridge.JSONObject(), nil
+	case f.format != "":
+		return ridge.Language{}, fmt.Errorf("--format %q; json is possible, and --json-schema takes a schema", f.format)
 	case strings.HasPrefix(strings.TrimSpace(f.schema), "{"):
 		return ridge.JSONSchema([]byte(f.schema)), nil
 	case f.schema != "":

@@ -13,24 +13,24 @@ import (
 
 func tokenizeCommand() *cobra.Command {
 	var model string
-	var asJSON, noSpecial, decode bool
+	var asJSON, lists, noSpecial, decode bool
 	cmd := &cobra.Command{
 		Use:   "tokenize [TEXT]",
 		Short: "Turn text into token ids, or back",
-		Long: `Tokenize prints the ids of a text, with each token's text. With --json it reads a JSON list of strings from standard
+		Long: `Tokenize prints the ids of a text, with each token's text. With --lists it reads a JSON list of strings from standard
 input and prints a JSON list of lists of ids; with --decode as well, the other way round.
 
 The tokens that the model expects around a text (such as BOS) are added unless --no-special is given.`,
 		Example: `  ridge tokenize -m model.gguf "Hello, world"
-  echo '["Hello", "world"]' | ridge tokenize -m model.gguf --json --no-special
-  echo '[[9707, 11]]' | ridge tokenize -m model.gguf --json --decode`,
+  echo '["Hello", "world"]' | ridge tokenize -m model.gguf --lists --no-special
+  echo '[[9707, 11]]' | ridge tokenize -m model.gguf --lists --decode`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if asJSON == (len(args) == 1) {
-				return fmt.Errorf("give either a text to tokenize or --json, with lists on standard input")
+			if lists == (len(args) == 1) {
+				return fmt.Errorf("give either a text to tokenize or --lists, with lists on standard input")
 			}
-			if decode && !asJSON {
-				return fmt.Errorf("--decode reads lists of ids from standard input and needs --json")
+			if decode && !lists {
+				return fmt.Errorf("--decode reads lists of ids from standard input and needs --lists")
 			}
 			t, err := openTokenizer(model)
 			if err != nil {
@@ -40,12 +40,19 @@ The tokens that the model expects around a text (such as BOS) are added unless -
 			switch {
 			case decode:
 				return decodeJSON(cmd.InOrStdin(), cmd.OutOrStdout(), t)
-			case asJSON:
+			case lists:
 				return encodeJSON(cmd.InOrStdin(), cmd.OutOrStdout(), t, o)
 			}
 			ids, err := t.Encode(args[0], o)
 			if err != nil {
 				return err
+			}
+			if asJSON {
+				all := make([]tokenRow, len(ids))
+				for i, id := range ids {
+					all[i] = tokenRow{id, string(t.TokenBytes(id))}
+				}
+				return printJSON(cmd.OutOrStdout(), all)
 			}
 			for _, id := range ids {
 				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%7d  %q\n", id, t.TokenBytes(id)); err != nil {
@@ -56,10 +63,17 @@ The tokens that the model expects around a text (such as BOS) are added unless -
 		},
 	}
 	cmd.Flags().StringVarP(&model, "model", "m", "", "GGUF file, Hugging Face directory or tokenizer.json; default: the built-in model")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "read and print JSON lists")
+	addJSON(cmd.Flags(), &asJSON)
+	cmd.Flags().BoolVar(&lists, "lists", false, "read JSON lists from standard input, and print such")
 	cmd.Flags().BoolVar(&noSpecial, "no-special", false, "do not add the tokens that the model expects around a text")
 	cmd.Flags().BoolVar(&decode, "decode", false, "turn lists of ids back into text")
 	return cmd
+}
+
+// tokenRow is a token as --json prints it; bytes that are no text are replaced.
+type tokenRow struct {
+	ID   int32  `json:"id"`
+	Text string `json:"text"`
 }
 
 // openTokenizer reads the tokenizer of a model, or a tokenizer.json by itself.

@@ -63,7 +63,7 @@ func TestComplete(t *testing.T) {
 		want string
 		ok   bool
 	}{
-		{"/und", tab, "/undo ", true}, {"/se", tab, "/set ", true}, {"/s", tab, "", false}, {"/cl", tab, "/clear ", true}, {"/zz", tab, "", false}, {"hello", tab, "", false},
+		{"/und", tab, "/undo ", true}, {"/se", tab, "/set ", true}, {"/s", tab, "", false}, {"/cl", tab, "/clear ", true}, {"/zz", tab, "", false}, {"hello", tab, "", false}, {"/model gpt-oss:1", tab, "/model gpt-oss:120b ", true}, {"/model gpt", tab, "/model gpt-oss:", true}, {"/model zz", tab, "", false},
 		{"fox", ctrlR, "a fox", true}, {"a fox", ctrlR, "tell me of foxes", true}, {"tell me of foxes", ctrlR, "tell me of foxes", true}, {"nothing", ctrlR, "nothing", true}, {"x", 'y', "", false},
 	} {
 		if got, pos, ok := c.complete(x.line, len(x.line), x.key); ok != x.ok || got != x.want || ok && pos != len(got) {

@@ -76,6 +76,6 @@ func versionCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	addJSON(cmd.Flags(), &asJSON)
 	return cmd
 }

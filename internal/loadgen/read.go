@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ReadReport reads the report that ridge bench serve --json wrote.
+// ReadReport reads the report that ridge bench serve -o wrote.
 func ReadReport(path string) (*Report, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -16,10 +16,10 @@ func ReadReport(path string) (*Report, error) {
 	}
 	var r Report
 	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("loadgen: %s is not a report such as ridge bench serve --json writes: %w", path, err)
+		return nil, fmt.Errorf("loadgen: %s is not a report such as ridge bench serve -o writes: %w", path, err)
 	}
 	if len(r.Records) == 0 {
-		return nil, fmt.Errorf("loadgen: %s has no per_request; a report of ridge bench serve --json has every request's times", path)
+		return nil, fmt.Errorf("loadgen: %s has no per_request; a report of ridge bench serve -o has every request's times", path)
 	}
 	return &r, nil
 }
