@@ -87,7 +87,7 @@ func (s *session) change(name string) error {
 	if err == nil && n.ref == nil && !exists(n.name) {
 		err = cmp.Or(unknown(n.name), fmt.Errorf("there is no file or directory %s", n.name))
 	}
-	if err != nil {
+	if err = cmp.Or(err, n.notAsCreated()); err != nil {
 		return err
 	}
 	old := s.path

@@ -75,7 +75,7 @@ func argumentValues(cmd *cobra.Command) func() []string {
 	use := cmd.Use
 	switch {
 	case cmd.Name() == "rm":
-		return downloadedNames
+		return func() []string { return append(createdNames(), downloadedNames()...) }
 	case cmd.Name() == "pull", strings.Contains(use, " MODEL"), strings.Contains(use, "[MODEL"):
 		return modelNames
 	}
@@ -88,12 +88,25 @@ func modelNames() []string {
 	if a, err := openAliases(); err == nil {
 		names = slices.Collect(maps.Keys(a.Names))
 	}
-	names = append(names, downloadedNames()...)
+	names = append(append(names, createdNames()...), downloadedNames()...)
 	for _, m := range shelf.All() {
 		names = append(names, m.Name())
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// createdNames is the models that were made of others.
+func createdNames() (names []string) {
+	store, err := openCreated()
+	if err != nil {
+		return nil
+	}
+	all, _ := store.List()
+	for _, m := range all {
+		names = append(names, m.Name)
+	}
+	return names
 }
 
 // downloadedNames is the models from the hub that are here, by all their names.

@@ -104,7 +104,7 @@ take one use the small built-in model when none is named, so that everything can
 		commands  []*cobra.Command
 	}{
 		{"run", "Run models:", []*cobra.Command{runCommand(), serveCommand(), routeCommand(), cascadeCommand(), psCommand(), devicesCommand()}},
-		{"models", "Models and files:", []*cobra.Command{searchCommand(), pullCommand(), listCommand(), rmCommand(), aliasCommand(), showCommand(), convertCommand(), mergeCommand(), quantizeCommand(), dummyCommand(), checkCommand(), tokenizeCommand(), templateCommand()}},
+		{"models", "Models and files:", []*cobra.Command{searchCommand(), pullCommand(), listCommand(), rmCommand(), aliasCommand(), createCommand(), showCommand(), convertCommand(), mergeCommand(), quantizeCommand(), dummyCommand(), checkCommand(), tokenizeCommand(), templateCommand()}},
 		{"price", "Predict performance:", []*cobra.Command{planCommand(), rooflineCommand(), graphCommand(), simulateCommand(), replayCommand()}},
 		{"measure", "Measure performance and quality:", []*cobra.Command{benchCommand(), calibrateCommand(), evalCommand()}},
 	} {

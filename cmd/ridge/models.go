@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/ridge-llm/ridge/internal/created"
 	"github.com/ridge-llm/ridge/internal/hub"
 )
 
@@ -34,6 +36,9 @@ func listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if all, err = withMade(all); err != nil {
+				return err
+			}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(append([]hub.Entry{}, all...))
 			}
@@ -52,9 +57,45 @@ func printModels(out io.Writer, all []hub.Entry) error {
 	w := tabwriter.NewWriter(heading(out), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tFORMAT\tSIZE\tDOWNLOADED")
 	for _, e := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Name, e.Format, hub.Bytes(e.Bytes), e.Modified.Local().Format(time.DateTime))
+		size := "-" // of what it is made of
+		if e.Bytes > 0 {
+			size = hub.Bytes(e.Bytes)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Name, e.Format, size, e.Modified.Local().Format(time.DateTime))
 	}
 	return w.Flush()
+}
+
+// withMade is the models with those that were created of them.
+func withMade(all []hub.Entry) ([]hub.Entry, error) {
+	store, err := openCreated()
+	if err != nil {
+		return all, nil // without a place for them there are none
+	}
+	made, err := store.List()
+	if err != nil && !errors.Is(err, created.ErrDamaged) {
+		return nil, err
+	}
+	for _, m := range made {
+		all = append(all, hub.Entry{Name: m.Name, Format: "of " + cmp.Or(m.From, "its own files"), Path: cmp.Or(m.Path, m.From), Modified: m.Modified})
+	}
+	return all, nil
+}
+
+// removeMade deletes a model that was created; false: there is none of that name.
+func removeMade(name string, force bool) (bool, error) {
+	m := createdNamed(name)
+	if m == nil {
+		return false, nil
+	}
+	store, err := openCreated()
+	if err == nil && !force {
+		err = confirm([]hub.Entry{{Name: m.Name, Format: "created", Modified: m.Modified}})
+	}
+	if err == nil {
+		err = store.Remove(m.Name)
+	}
+	return true, err
 }
 
 func rmCommand() *cobra.Command {
@@ -67,6 +108,9 @@ place: what they downloaded goes too.`,
 		Example: "  ridge rm llama3.2:1b\n  ridge rm bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M\n  ridge rm -f Qwen/Qwen3-0.6B",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if made, err := removeMade(args[0], force); made {
+				return err
+			}
 			n, err := hubRef(args[0], "")
 			if err != nil {
 				return err

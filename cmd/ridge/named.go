@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/ridge-llm/ridge/internal/created"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/hub"
 	"github.com/ridge-llm/ridge/internal/modeldir"
@@ -28,9 +30,10 @@ func openAliases() (*shelf.Aliases, error) {
 
 // named is what a model's name on a command line means.
 type named struct {
-	name  string      // the model's, where an alias was given
-	ref   *hub.Ref    // on the hub; nil: it is a path
-	short shelf.Model // whose short name it is; the zero one: none's
+	name  string         // the model's, where an alias was given
+	ref   *hub.Ref       // on the hub; nil: it is a path
+	short shelf.Model    // whose short name it is; the zero one: none's
+	made  *created.Model // what it was created as; nil: it was not
 }
 
 // lookUp finds out what a name means: a path, an alias, a short name, or a repository on the hub. A short name without a size is that of the model that the memory of
@@ -49,7 +52,31 @@ func lookUp(name, backend string) (named, error) {
 	if exists(name) {
 		return named{name: name}, nil
 	}
+	if m := createdNamed(name); m != nil {
+		n := named{name: m.Path}
+		if m.From != "" && !exists(m.From) {
+			n = onHub(m.From, backend)
+		} else if m.From != "" {
+			n.name = m.From
+		}
+		n.made = m
+		return n, nil
+	}
 	return onHub(name, backend), nil
+}
+
+// createdNamed is the model that was created under a name; nil if none was.
+func createdNamed(name string) *created.Model {
+	store, err := openCreated()
+	if err != nil {
+		return nil // without a place for them there are none
+	}
+	all, _ := store.List() // of damaged ones the server says so
+	i := slices.IndexFunc(all, func(m created.Model) bool { return m.Name == strings.TrimSuffix(name, ":latest") })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
 }
 
 // onHub is what a name means that is neither a path nor an alias.
@@ -66,6 +93,22 @@ func onHub(name, backend string) named {
 		n.ref = &r
 	}
 	return n
+}
+
+// base is the name or path of the model itself, of one that was created.
+func (n named) base() string {
+	if n.ref != nil {
+		return n.ref.String()
+	}
+	return n.name
+}
+
+// notAsCreated is why a command cannot take a model that was created: it would be another.
+func (n named) notAsCreated() error {
+	if n.made == nil {
+		return nil
+	}
+	return fmt.Errorf("%s was created of %s, with settings of its own, which ridge run knows, and ridge serve --models-hub or --models-dir; here, name %s", n.made.Name, n.base(), n.base())
 }
 
 func exists(name string) bool {
@@ -123,6 +166,9 @@ func modelPath(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := n.notAsCreated(); err != nil {
+		return "", err
+	}
 	if n.ref == nil {
 		if exists(n.name) {
 			return n.name, nil
@@ -147,6 +193,9 @@ func modelPath(name string) (string, error) {
 func fetchedPath(ctx context.Context, name, backend string) (string, error) {
 	n, err := lookUp(name, backend)
 	if err != nil {
+		return "", err
+	}
+	if err := n.notAsCreated(); err != nil {
 		return "", err
 	}
 	if n.ref == nil {

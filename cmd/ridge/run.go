@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ type runFlags struct {
 	cascade    cascadeFlags
 	structured structuredOutputFlags
 	system     string
+	opening    []chat.Message // that a created model begins conversations with
 	raw        bool
 	verbose    bool
 	explain    bool
@@ -52,6 +54,9 @@ answers, which knows small stories and the vocabulary of LLM inference.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			args, err := f.takeModel(args)
 			if err != nil {
+				return err
+			}
+			if err := f.asCreated(cmd); err != nil {
 				return err
 			}
 			f.lora.prepare(&f.model.options)
@@ -95,7 +100,7 @@ answers, which knows small stories and the vocabulary of LLM inference.`,
 				}
 			}
 			if !given {
-				s := &session{model: m, path: f.model.path, params: params, structured: &f.structured, system: f.system, verbose: f.verbose}
+				s := &session{model: m, path: f.model.path, params: params, structured: &f.structured, system: f.system, messages: slices.Clone(f.opening), verbose: f.verbose}
 				if len(adapters) == 0 {
 					s.open = func(name string) (*ridge.Model, ridge.Params, error) { return f.open(cmd, name) }
 				}
@@ -241,7 +246,7 @@ func (f *runFlags) messages(m *ridge.Model, prompt string) (all []chat.Message, 
 	if f.system != "" {
 		all = append(all, chat.Message{Role: "system", Content: f.system})
 	}
-	return append(all, chat.Message{Role: "user", Content: prompt}), nil
+	return append(append(all, f.opening...), chat.Message{Role: "user", Content: prompt}), nil
 }
 
 // promptTokens is how long a prompt is, in tokens; 0 where it cannot be said.

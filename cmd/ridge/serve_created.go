@@ -55,10 +55,14 @@ func withCreated(all []server.ModelFile) ([]server.ModelFile, error) {
 		}
 		if m.From != "" {
 			i := slices.IndexFunc(all, func(x server.ModelFile) bool { return x.Preset == nil && calledSo(x, m.From) })
-			if i < 0 {
+			switch {
+			case i >= 0:
+				f.Path = all[i].Path
+			case filepath.IsAbs(m.From) && exists(m.From): // ridge create names files that the server was not given
+				f.Path = m.From
+			default:
 				continue
 			}
-			f.Path = all[i].Path
 		}
 		f.Bytes, _ = sizeOf(f.Path)
 		f.Modified = m.Modified

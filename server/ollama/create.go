@@ -39,6 +39,14 @@ type createRequest struct {
 	Parameters map[string]json.RawMessage `json:"parameters"`
 	Messages   []message                  `json:"messages"`
 	Modelfile  string                     `json:"modelfile"` // of clients older than 0.5.5
+
+	keep func(path string) (map[string]string, error) // keeps an adapter that lies where the Modelfile does; nil: it is a client's
+}
+
+// Modelfile reads the text of a Modelfile that lies on this machine. FROM and ADAPTER may be paths; keep takes the files of an adapter, and gives their digests by name.
+func Modelfile(name, text string, keep func(path string) (map[string]string, error)) (Creation, error) {
+	q := createRequest{Model: name, Modelfile: text, keep: keep}
+	return q.creation()
 }
 
 // Refuses are the fields that are not done.
@@ -105,6 +113,9 @@ func (q *createRequest) creation() (c Creation, err error) {
 // notHere are parameters of Ollama's that say how it computes, which changes no answer.
 var notHere = []string{"num_gpu", "num_thread", "num_batch", "num_keep", "main_gpu", "low_vram", "f16_kv", "use_mmap", "use_mlock", "numa", "vocab_only", "logits_all", "penalize_newline"}
 
+// ChangesNothing reports whether a parameter says only how Ollama computes.
+func ChangesNothing(parameter string) bool { return slices.Contains(notHere, parameter) }
+
 // checkParameters refuses parameters that a request's options would not take.
 func checkParameters(all map[string]json.RawMessage) error {
 	q := request{}
@@ -120,7 +131,7 @@ func checkParameters(all map[string]json.RawMessage) error {
 		raw := all[name]
 		if r, refused := refusals["options."+name]; refused && !slices.Contains(strings.Fields(r.Harmless), string(raw)) {
 			return api.Invalid("parameters."+name, "the parameter %s is not supported: %s", name, r.Why)
-		} else if _, ok := known[name]; !ok && !refused && !slices.Contains(notHere, name) {
+		} else if _, ok := known[name]; !ok && !refused && !ChangesNothing(name) {
 			return api.Invalid("parameters."+name, "there is no parameter %s; those of a request's options are possible, such as temperature and num_ctx", name)
 		}
 	}

@@ -86,6 +86,14 @@ func (q *createRequest) take(x instruction) error {
 		q.License = append(q.License, unquoted(x.args))
 	case "ADAPTER":
 		digest, ok := strings.CutPrefix(unquoted(x.args), "@")
+		if !ok && q.keep != nil {
+			files, err := q.keep(unquoted(x.args))
+			if err != nil {
+				return bad("%v", err)
+			}
+			q.Adapters = files
+			return nil
+		}
 		if !ok {
 			return bad("ADAPTER names %q; a file that was sent is wanted, by its digest as @sha256:…, or the field adapters", x.args)
 		}
