@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ const (
 type Hub struct {
 	URL       string
 	Files     map[string][]byte
+	Any       bool          // every repository is there, and is this one
 	Large     int           // files of so many bytes or more come from the other host, after a redirect
 	Token     string        // "": none is needed
 	Gated     bool          // consent was not given
@@ -78,6 +80,9 @@ func (h *Hub) Leaks() []string {
 	return slices.Clone(h.leaks)
 }
 
+// anyRepo finds the repository in a path.
+var anyRepo = regexp.MustCompile(`^(|/api/models)/[^/]+/[^/]+/(resolve|revision|tree)`)
+
 // api answers as huggingface.co does.
 func (h *Hub) api(w http.ResponseWriter, r *http.Request, cdn string) {
 	h.mu.Lock()
@@ -90,18 +95,22 @@ func (h *Hub) api(w http.ResponseWriter, r *http.Request, cdn string) {
 		w.Header().Set("X-Error-Code", code)
 		http.Error(w, `{"error": "`+code+`"}`, status)
 	}
-	file, isFile := strings.CutPrefix(r.URL.Path, "/"+Repo+"/resolve/"+Commit+"/")
+	path := r.URL.Path
+	if h.Any {
+		path = anyRepo.ReplaceAllString(path, "$1/"+Repo+"/$2")
+	}
+	file, isFile := strings.CutPrefix(path, "/"+Repo+"/resolve/"+Commit+"/")
 	switch {
 	case busy:
 		w.Header().Set("Retry-After", h.Wait)
 		refuse(http.StatusTooManyRequests, "")
 	case h.Token != "" && r.Header.Get("Authorization") != "Bearer "+h.Token:
 		refuse(http.StatusUnauthorized, "")
-	case r.URL.Path == "/api/models/"+Repo+"/revision/main" || r.URL.Path == "/api/models/"+Repo+"/revision/"+Commit:
+	case path == "/api/models/"+Repo+"/revision/main" || path == "/api/models/"+Repo+"/revision/"+Commit:
 		fmt.Fprintf(w, `{"id": %q, "sha": %q}`, Repo, Commit)
-	case strings.HasPrefix(r.URL.Path, "/api/models/"+Repo+"/revision/"):
+	case strings.HasPrefix(path, "/api/models/"+Repo+"/revision/"):
 		refuse(http.StatusNotFound, "RevisionNotFound")
-	case r.URL.Path == "/api/models/"+Repo+"/tree/"+Commit:
+	case path == "/api/models/"+Repo+"/tree/"+Commit:
 		h.tree(w, r)
 	case isFile && h.Gated:
 		refuse(http.StatusForbidden, "GatedRepo")
