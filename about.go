@@ -47,6 +47,17 @@ func Describe(path string) (a About, err error) {
 // About reads what the model's files say of it.
 func (m *Model) About() (About, error) { return about(m.dir, m.template) }
 
+// SpecialTokens are the texts of the token that begins a text and of the one that ends it; "" where the model has none.
+func (m *Model) SpecialTokens() (bos, eos string) {
+	if id, ok := m.tokenizer.BOS(); ok {
+		bos = string(m.tokenizer.TokenBytes(id))
+	}
+	if id, ok := m.tokenizer.EOS(); ok {
+		eos = string(m.tokenizer.TokenBytes(id))
+	}
+	return bos, eos
+}
+
 // about is what a model's files say of it, and its template, which may be nil.
 func about(b *modeldir.Dir, template *chat.Template) (About, error) {
 	a := About{Architecture: b.Model.Arch.Name, Format: "safetensors", Config: b.Model.Meta, Encoder: b.Model.Config.Encoder, Trained: b.Model.Config.Context}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	goflag "flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,7 +25,10 @@ import (
 // readmeLine finds the README's command lines.
 var readmeLine = regexp.MustCompile(`(?m)^    ((?:git diff \| )?ridge .*)$`)
 
-// longLines are those that take a while, which short runs leave out.
+// allLines has the lines run too that take a while: go test ./cmd/ridge -run TestREADME -readme.
+var allLines = goflag.Bool("readme", false, "run the lines of the README too that measure")
+
+// longLines are those.
 var longLines = regexp.MustCompile(`ridge (bench|calibrate|dummy|quantize|cascade tune|roofline model|eval|plan llama-3.1-70b|run --lora)`)
 
 // typed is what is typed where a command asks, or chats.
@@ -33,6 +37,9 @@ var typed = map[string]string{"ridge run": "/bye\r", "ridge rm Qwen/Qwen3-0.6B-G
 // TestREADME runs every command line of the README as it stands, in a folder where the files that it names are, with a hub that has the built-in model under every name. A line
 // that serves has done so when it has answered a request; GPUs are a stand-in whose kernels do nothing.
 func TestREADME(t *testing.T) {
+	if testing.Short() {
+		t.Skip("this takes half a minute")
+	}
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -54,8 +61,8 @@ func TestREADME(t *testing.T) {
 		line, _, _ := strings.Cut(m[1], "  #")
 		for _, part := range strings.Split(strings.TrimSpace(line), "; ") {
 			t.Run(part, func(t *testing.T) {
-				if testing.Short() && longLines.MatchString(part) {
-					t.Skip("this takes a while")
+				if !*allLines && longLines.MatchString(part) {
+					t.Skip("this takes a while; -readme runs it")
 				}
 				if err := os.WriteFile(filepath.Join(dir, "model.gguf"), builtin.GGUF(), 0o600); err != nil { // a line converts to that name
 					t.Fatal(err)

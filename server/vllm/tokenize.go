@@ -88,6 +88,16 @@ func (s *API) detokenize(w http.ResponseWriter, r *http.Request) (any, error) {
 	return map[string]string{"prompt": text, "content": text}, nil
 }
 
+// tokenizerInfo is GET /tokenizer_info: what a client has to know to write prompts itself, under the names of Hugging Face's tokenizer_config.json.
+func (s *API) tokenizerInfo(http.ResponseWriter, *http.Request) (any, error) {
+	about, err := s.About()
+	if err != nil {
+		return nil, err
+	}
+	bos, eos := s.SpecialTokens()
+	return map[string]any{"bos_token": api.OrNull(bos), "eos_token": api.OrNull(eos), "pad_token": nil, "chat_template": api.OrNull(about.Template), "model_max_length": s.Context()}, nil
+}
+
 // render is POST /v1/chat/completions/render: the prompt that a conversation becomes.
 func (s *API) render(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q openai.ChatRequest

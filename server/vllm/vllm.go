@@ -32,6 +32,7 @@ func (s *API) Routes() map[string]http.HandlerFunc {
 		"POST /v1/unload_lora_adapter":     s.Handle(s.unloadAdapter),
 		"GET /lora-adapters":               s.Handle(s.listAdapters),
 		"POST /lora-adapters":              s.Handle(s.applyAdapters),
+		"GET /tokenizer_info":              s.Handle(s.tokenizerInfo),
 		"POST /tokenize":                   s.Handle(s.tokenize),
 		"POST /detokenize":                 s.Handle(s.detokenize),
 	}
