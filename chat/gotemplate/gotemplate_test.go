@@ -106,6 +106,7 @@ var templates = map[string]string{
 	"llama2": "[INST] {{ if .System }}<<SYS>>{{ .System }}<</SYS>>\n\n{{ end }}{{ .Prompt }} [/INST] {{ .Response }}</s>",
 	"alpaca": "{{- if .System }}\n{{ .System }}\n{{- end }}\n\n### Instruction:\n{{ .Prompt }}\n\n### Response:\n{{ .Response }}\n",
 	"gemma":  "<start_of_turn>user\n{{ with .System }}{{ . }} {{ else }}{{/* none */}}{{ end }}{{ .Prompt }}<end_of_turn>\n<start_of_turn>model\n{{ .Response }}<end_of_turn>\n",
+	"with":   "{{ with .System }}<S>{{ . }}<U>{{ $.Prompt }}<A>{{ $.Response }}{{ else }}<U>{{ .Prompt }}<A>{{ .Response }}{{ end }};",
 	"quotes": "{{ if .System }}'\\{{ .System }}\"{% raw %}\t{{ end }}{{ .Prompt }}{# {{ .Response }}",
 	"if":     "{{ if and .System (ne .Prompt \"b\") }}S{{ .System }}{{ else if or .Prompt .Response }}P{{ else }}none{{ end }}{{ .Prompt }}:{{ .Response }};",
 	"messages": `{{- if or .System .Tools }}<|system|>

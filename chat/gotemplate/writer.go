@@ -60,7 +60,7 @@ func (w *writer) node(n parse.Node) {
 			x = w.variable(n.Pipe.Decl[0].Ident)
 		}
 		w.put("{%%- if %s -%%}", x)
-		w.branches(&n.BranchNode)
+		w.branches(&n.BranchNode, w.dot)
 		w.end("if")
 	case *parse.WithNode:
 		if w.upToResponse && w.response {
@@ -81,12 +81,12 @@ func (w *writer) node(n parse.Node) {
 	}
 }
 
-// branches writes both ways of a condition. Where the answer begins in the first, it may begin in the second too.
-func (w *writer) branches(n *parse.BranchNode) {
+// branches writes both ways of a condition, and has the dot be outer from the second on. Where the answer begins in the first, it may begin in the second too.
+func (w *writer) branches(n *parse.BranchNode, outer string) {
 	before := w.response
 	w.list(n.List)
 	begun := w.response
-	if n.ElseList != nil {
+	if w.dot = outer; n.ElseList != nil {
 		w.response = before
 		w.out.WriteString("{%- else -%}")
 		w.list(n.ElseList)
@@ -104,13 +104,7 @@ func (w *writer) with(n *parse.WithNode) {
 	w.declare(n.Pipe, name)
 	w.put("{%%- if %s -%%}", name)
 	w.dot = name
-	inner := n.BranchNode
-	inner.ElseList = nil
-	w.branches(&inner)
-	if w.dot = outer; n.ElseList != nil {
-		w.out.WriteString("{%- else -%}")
-		w.list(n.ElseList)
-	}
+	w.branches(&n.BranchNode, outer)
 	w.end("if")
 	w.depth--
 }
@@ -129,11 +123,7 @@ func (w *writer) loop(n *parse.RangeNode) {
 		w.put("{%%- set %s = %s -%%}", w.variable(decl[0].Ident), name)
 	}
 	w.dot = name
-	w.list(n.List)
-	if w.dot = outer; n.ElseList != nil {
-		w.out.WriteString("{%- else -%}")
-		w.list(n.ElseList)
-	}
+	w.branches(&n.BranchNode, outer)
 	w.end("for")
 	w.depth--
 }
