@@ -38,7 +38,7 @@ var policy = []struct {
 	{"backend/sampling", nil, "ints and slices only"},
 	{"backend", []string{"graph", "quant", "backend/sampling"}, ""},
 	{"backend/ref", []string{"graph", "quant", "backend", "backend/sampling"}, ""},
-	{"backend/cpu/...", []string{"graph", "quant", "backend", "backend/cpu/...", "internal/cgroup", "internal/size"}, "the machine's limits"},
+	{"backend/cpu/...", []string{"graph", "quant", "backend", "backend/cpu/...", "internal/background", "internal/cgroup", "internal/size"}, "the machine's limits, and what gives way to workers"},
 	{"backend/cuda/...", []string{"graph", "quant", "backend", "backend/sampling", "backend/cuda/...", "weights/mmap", "internal/size"}, "faults of mapped files on their way to a GPU"},
 	{"comm/shm", []string{"comm", "backend/cpu/gemm", "backend/cpu/vec"}, "numbers between processes, added by the vector kernels"},
 	{"comm/...", []string{"internal/handshake", "comm", "comm/..."}, "numbers between ranks; it knows no graphs"},

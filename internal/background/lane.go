@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"time"
 )
 
 // Lane lets some functions run at a time: those of an owner in the order in which they came, and of several owners by turns. A nil one runs them at once, where
@@ -36,7 +37,8 @@ func Owner(ctx context.Context) string {
 }
 
 // Do runs f, which has so many bytes to work on. If they are not few it waits for a place, by the owner that ctx names, and f gets a thread of low
-// priority; if ctx is done before f has begun, f is not run and the error is ctx's cause. A panic of f is one of Do's, a *Panic.
+// priority; if ctx is done before f has begun, f is not run and the error is ctx's cause. A panic of f is one of Do's, a *Panic. While steps take all processors the place
+// stays empty for a while after f, which the caller does not wait for.
 func (l *Lane) Do(ctx context.Context, bytes int, f func()) error {
 	if l == nil || bytes < small {
 		f()
@@ -45,16 +47,28 @@ func (l *Lane) Do(ctx context.Context, bytes int, f func()) error {
 	if err := l.queue.Acquire(ctx, Owner(ctx)); err != nil {
 		return err
 	}
-	defer l.queue.Release()
+	var took time.Duration
+	defer func() {
+		if rest := restAfter(took); rest > 0 {
+			time.AfterFunc(rest, l.queue.Release)
+		} else {
+			l.queue.Release()
+		}
+	}()
 	if ctx.Err() != nil { // there may be a place all the same
 		return context.Cause(ctx)
 	}
-	Run(f)
+	Run(func(*Turns) {
+		began := threadTime()
+		defer func() { took = threadTime() - began }()
+		f()
+	})
 	return nil
 }
 
-// Run runs f in a thread of low priority and returns when it is done. A panic of f is one of Run's, a *Panic.
-func Run(f func()) {
+// Run runs f in a thread of low priority and returns when it is done. A panic of f is one of Run's, a *Panic. What takes longer than a millisecond or two ends its turns
+// now and then.
+func Run(f func(*Turns)) {
 	var panicked any
 	done := make(chan struct{})
 	start(func() {
@@ -64,7 +78,7 @@ func Run(f func()) {
 				panicked = &Panic{p, debug.Stack()}
 			}
 		}()
-		f()
+		f(&Turns{threadTime()})
 	})
 	<-done
 	if panicked != nil {

@@ -2,6 +2,7 @@ package background
 
 import (
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,4 +23,19 @@ func start(f func()) {
 		}
 		f()
 	}()
+}
+
+// threadTime is what the calling thread has taken of processors.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// sleep has the thread itself sleep: time.Sleep would have it woken by two other threads, of the priority of those that it is to give way to. A signal ends it early.
+func sleep(d time.Duration) {
+	t := unix.NsecToTimespec(int64(d))
+	_ = unix.Nanosleep(&t, nil)
 }

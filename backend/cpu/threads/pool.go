@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
+
+	"github.com/ridge-llm/ridge/internal/background"
 )
 
 // Pool is a fixed set of workers that run a job in lockstep: all of them enter it, and meet at spin barriers inside it. Worker 0 is
@@ -16,6 +18,7 @@ type Pool struct {
 	step    barrier // passed by Sync
 	end     barrier // passed once per run, when all have done the job
 	failure atomic.Pointer[failure]
+	crowded bool // the workers take all of the process's processors
 }
 
 // worker is one of the pool's threads.
@@ -33,6 +36,7 @@ func New(n int, t Topology, idle func(id int) bool) *Pool {
 	}
 	p := &Pool{
 		workers: make([]worker, n),
+		crowded: n >= runtime.NumCPU() || t.Quota() > 0,
 		start:   barrier{parties: int32(n), spinLimit: spinBetweenSteps, idle: idle},
 		step:    barrier{parties: int32(n), spinLimit: spinWithinStep, idle: idle},
 		end:     barrier{parties: int32(n), spinLimit: spinWithinStep, idle: idle},
@@ -69,8 +73,12 @@ func (p *Pool) serve(id int) {
 }
 
 // Run has every worker call job with its number and returns when all are done. If job panics in one of them, the others leave it
-// at the next barrier and Run panics, with an error; the pool can be used again.
+// at the next barrier and Run panics, with an error; the pool can be used again. Meanwhile work in the background takes short turns, if the workers leave it no processor.
 func (p *Pool) Run(job func(id int)) {
+	if p.crowded {
+		background.StepBegins()
+		defer background.StepEnds()
+	}
 	p.job = job
 	p.workers[0].bind()
 	p.start.wait(0)

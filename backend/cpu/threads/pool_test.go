@@ -2,9 +2,12 @@ package threads
 
 import (
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/ridge-llm/ridge/internal/background"
 )
 
 // TestPool: no worker passes a barrier before all have arrived, also when some arrive so late that the others park.
@@ -74,5 +77,26 @@ func TestPoolSurvives(t *testing.T) {
 				t.Errorf("%d of 3 workers did the next job", n.Load())
 			}
 		}
+	}
+}
+
+// TestPoolTakesAll: work in the background is told of jobs for which workers take all processors, and of no others.
+func TestPoolTakesAll(t *testing.T) {
+	during := func(n int) (stepping bool) {
+		p := New(n, Topology{}, nil)
+		defer p.Close()
+		p.Run(func(id int) {
+			if id == 0 {
+				stepping = background.Stepping()
+			}
+		})
+		return stepping
+	}
+	time.Sleep(10 * time.Millisecond) // after what another test ran
+	if n := runtime.NumCPU(); n > 1 && during(n-1) {
+		t.Errorf("%d workers take all of %d processors", n-1, n)
+	}
+	if !during(runtime.NumCPU()) {
+		t.Error("as many workers as processors do not take all")
 	}
 }

@@ -52,8 +52,8 @@ func (o *cached) bytes() int {
 
 // NewCache makes a cache that keeps about so many bytes of automata, and one automaton whatever its size.
 func NewCache(v *Vocabulary, limit int) *Cache {
-	// At most half of the processors compile: the rest is for running requests.
-	return &Cache{vocab: v, limit: limit, queue: newQueue(max(1, runtime.GOMAXPROCS(0)/2)), work: syntax.MaxMeterWork, index: map[[sha256.Size]byte]*list.Element{}}
+	// At most half of the processors compile: the rest is for running requests. GOMAXPROCS may be more than there are (cmd/ridge/processors.go).
+	return &Cache{vocab: v, limit: limit, queue: newQueue(max(1, min(runtime.GOMAXPROCS(0), runtime.NumCPU())/2)), work: syntax.MaxMeterWork, index: map[[sha256.Size]byte]*list.Element{}}
 }
 
 // BusyError refuses to compile: an owner has too many grammars waiting.
@@ -62,6 +62,9 @@ type BusyError struct{ Waiting int }
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("grammar: %d grammars wait to be compiled, the most there may be; try again", e.Waiting)
 }
+
+// pausesPerPlace is in how many of a meter's pauses a compilation gives its place to others: every 5 ms.
+const pausesPerPlace = 50
 
 // maxWaiting is how many grammars of one owner may wait to be compiled.
 const maxWaiting = 64
@@ -147,11 +150,18 @@ func (c *Cache) compile(ctx std.Context, owner string, read func(*syntax.Meter) 
 			c.queue.Release()
 		}
 	}()
-	meter := syntax.NewMeter(c.work, func() (err error) {
-		held, err = c.queue.Yield(ctx, owner)
-		return err
+	var meter *syntax.Meter
+	background.Run(func(turns *background.Turns) {
+		pauses := 0
+		meter = syntax.NewMeter(c.work, func() (err error) {
+			turns.Pause()
+			if pauses++; pauses%pausesPerPlace == 0 {
+				held, err = c.queue.Yield(ctx, owner)
+			}
+			return err
+		})
+		a, err = c.prepare(read, meter)
 	})
-	background.Run(func() { a, err = c.prepare(read, meter) })
 	if meter.Err() != nil {
 		return nil, meter.Err() // whatever became of it then
 	}

@@ -14,9 +14,9 @@ type Meter struct {
 // MaxMeterWork is what compiling a grammar may take, in a Meter's units: about two seconds.
 const MaxMeterWork = 20_000_000
 
-const pauseEvery = 50_000 // units: 5 ms
+const pauseEvery = 1000 // units: 100 µs
 
-// NewMeter makes a meter of so many units. pause is called now and then, to let others compile; its error ends compiling.
+// NewMeter makes a meter of so many units. pause is called every 100 µs or so, to let others compute; its error ends compiling.
 func NewMeter(units int, pause func() error) *Meter { return &Meter{left: units, pause: pause} }
 
 // Spend counts work that is about to be done. Once it is false it stays so: what is being made is to be given up, and Err says why.
