@@ -19,11 +19,11 @@ const (
 )
 
 // What requests leave behind is collected beside the steps of others, by threads of their priority. Weights and caches are no part of Go's heap, which is
-// small, so that it would be collected many times a second while a large body is read: it may grow by garbageBytes, but by no more than
-// mostPercent of what is in use, and by as much as that in any case.
+// small, so that it would be collected many times a second while large bodies are read, and a collection takes 10 ms in which the workers lack a processor or two: it may grow
+// by garbageBytes, but by no more than mostPercent of what is in use (10 MB of a server with one model: to 170 MB), and by as much as that in any case.
 const (
 	garbageBytes = 256 << 20
-	mostPercent  = 400
+	mostPercent  = 1600
 )
 
 // collectPercent is GOGC for a heap with so many bytes in use, if GOGC is not given.
