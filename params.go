@@ -25,13 +25,15 @@ type (
 const (
 	FinishStop   = sample.ReasonStop   // a stop string or token, or the model's end of sequence
 	FinishLength = sample.ReasonLength // Params.MaxTokens, or the context is full
+
+	MaxStops = sample.MaxStopStrings // strings that Params.Stop may have
 )
 
 // Params says how to answer one request. Start from Model.Defaults or Greedy: the zero value is not valid.
 type Params struct {
 	Sampling    Sampling
 	MaxTokens   int      // of the answer; 0: until it ends or the context is full
-	Stop        []string // the answer ends before the first of these
+	Stop        []string // the answer ends before the first of these, MaxStops at most
 	StopIDs     []int32  // or at one of these tokens, beside the model's own
 	IncludeStop bool     // the answer has the stop string, or the text of the stop token, at its end
 	MinTokens   int      // until then no end token and none of StopIDs is chosen

@@ -31,7 +31,7 @@ type Piece struct {
 
 // Limits on what a request may ask to be looked for: they bound the work per byte of answer.
 const (
-	maxStopStrings = 64
+	MaxStopStrings = 64
 	maxStopBytes   = 4096 // in one string
 )
 
@@ -40,8 +40,8 @@ func (s *Stop) Validate() error {
 	if s.MaxTokens < 1 {
 		return fmt.Errorf("sample: max_tokens is %d; it must be 1 or more", s.MaxTokens)
 	}
-	if len(s.Strings) > maxStopStrings {
-		return fmt.Errorf("sample: stop has %d strings; at most %d are looked for", len(s.Strings), maxStopStrings)
+	if len(s.Strings) > MaxStopStrings {
+		return fmt.Errorf("sample: stop has %d strings; at most %d are looked for", len(s.Strings), MaxStopStrings)
 	}
 	for i, text := range s.Strings {
 		switch {

@@ -118,7 +118,7 @@ func longestBeginning(text string, stops []string) string {
 }
 
 func TestStopValidate(t *testing.T) {
-	many := make([]string, maxStopStrings+1)
+	many := make([]string, MaxStopStrings+1)
 	for i := range many {
 		many[i] = "x"
 	}

@@ -39,18 +39,43 @@ func RawBody(w http.ResponseWriter, r *http.Request, into []byte) ([]byte, error
 	c := http.NewResponseController(w)
 	// Writers without deadlines, as tests have, take their time.
 	_ = c.SetReadDeadline(time.Now().Add(BodyTime))
-	b := bytes.NewBuffer(into[:0])
-	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, MaxBody))
+	body, err := readAll(http.MaxBytesReader(w, r.Body, MaxBody), into, r.ContentLength)
 	if err == nil {
 		_ = c.SetReadDeadline(time.Time{}) // from now on reading only watches for the client's leaving
-		return b.Bytes(), nil
+		return body, nil
 	} // else net/http would wait for the rest of the body without end
 	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-		return b.Bytes(), &Error{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Message: "the body is larger than 16 MiB, the maximum"}
+		return body, &Error{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error", Message: "the body is larger than 16 MiB, the maximum"}
 	}
 	e := Invalid("", "the body did not arrive completely: %v", err)
 	e.late = true
-	return b.Bytes(), e
+	return body, e
+}
+
+const (
+	firstRoom = 64 << 10 // bytes of memory for a body of which nothing has come yet
+	perByte   = 8        // and for each that has come
+)
+
+// readAll reads to the end into the memory of into, or into as much as the length that the client has said, as far as it has sent so much that this is worth believing: memory that doubles
+// as a body comes in leaves as much garbage as the body is long, and a length alone costs a client nothing.
+func readAll(r io.Reader, into []byte, length int64) ([]byte, error) {
+	b := into[:0]
+	for {
+		if len(b) == cap(b) {
+			room := 2*len(b) + bytes.MinRead
+			if length >= int64(len(b)) {
+				room = int(min(length+1, firstRoom+perByte*int64(len(b)))) // one more, to see the end
+			}
+			b = slices.Grow(b, max(room-len(b), 1))
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		if b = b[:len(b)+n]; err == io.EOF {
+			return b, nil
+		} else if err != nil {
+			return b, err
+		}
+	}
 }
 
 // parse decodes JSON with an error that names the field.

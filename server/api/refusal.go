@@ -42,9 +42,11 @@ func within(table map[string]Refusal, name string) (inner map[string]Refusal) {
 }
 
 func refuseIn(body []byte, table map[string]Refusal, prefix string) error {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(body, &fields) != nil {
-		return nil // not an object; json.Unmarshal has reported it
+	fields := map[string][]byte{} // those that may be refused; of a name that stands twice the last
+	for name, value := range Members(body) {
+		if _, known := table[name]; known || within(table, name) != nil {
+			fields[name] = value
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if inner := within(table, name); inner != nil {

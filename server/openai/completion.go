@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 
 	"github.com/ridge-llm/ridge"
@@ -28,20 +29,24 @@ type PromptList struct {
 	ids   [][]int32
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler. A prompt may be most of a body of megabytes, so it is not read as what it cannot be.
 func (l *PromptList) UnmarshalJSON(b []byte) error {
-	var text string
+	*l = PromptList{}
+	bad := api.Invalid("prompt", "prompt should be a string, token ids, or an array of either")
+	if texts, _, ok := api.Texts(b, math.MaxInt); ok {
+		l.Texts = texts
+		return nil
+	}
+	for x := range api.Elements(b) {
+		if x[0] == '"' { // and others that are none
+			return bad
+		}
+	}
 	var ids []int32
-	switch {
-	case json.Unmarshal(b, &text) == nil:
-		l.Texts = []string{text}
-	case json.Unmarshal(b, &l.Texts) == nil:
-	case json.Unmarshal(b, &ids) == nil:
-		l.Texts, l.ids = nil, [][]int32{ids}
-	case json.Unmarshal(b, &l.ids) == nil:
-		l.Texts = nil
-	default:
-		return api.Invalid("prompt", "prompt should be a string, token ids, or an array of either")
+	if json.Unmarshal(b, &ids) == nil {
+		l.ids = [][]int32{ids}
+	} else if json.Unmarshal(b, &l.ids) != nil {
+		return bad
 	}
 	return nil
 }

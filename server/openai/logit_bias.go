@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 
@@ -14,29 +13,22 @@ type biases map[int32]float64
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (b *biases) UnmarshalJSON(text []byte) error {
-	var keyed map[string]float64 // for its errors
-	if err := json.Unmarshal(text, &keyed); err != nil || keyed == nil {
-		return err
+	if text[0] != '{' {
+		var none map[string]float64 // null, or an error that names the field
+		return json.Unmarshal(text, &none)
 	}
-	*b = make(biases, len(keyed))
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if _, err := d.Token(); err != nil { // the brace
-		return err
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return err
-		}
-		name, _ := key.(string)
+	*b = biases{}
+	for name, value := range api.Members(text) {
 		id, err := strconv.ParseInt(name, 10, 32)
 		if err != nil {
 			return api.Invalid("logit_bias", "logit_bias has the key %q; keys are token ids", name)
 		}
-		var bias float64
-		if err := d.Decode(&bias); err != nil {
-			return err
+		bias, err := strconv.ParseFloat(string(value), 64)
+		if string(value) == "null" {
+			bias = 0
+		} else if err != nil || value[0] > '9' { // Inf is no number in JSON
+			var keyed map[string]float64
+			return json.Unmarshal(text, &keyed) // its error, which names the field
 		}
 		if _, twice := (*b)[int32(id)]; twice {
 			return api.Invalid("logit_bias", "logit_bias has token %d twice, the second time as %q; each token may have one bias", id, name)

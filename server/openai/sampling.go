@@ -2,7 +2,6 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
 	"math/rand/v2"
 
 	"github.com/ridge-llm/ridge"
@@ -57,16 +56,17 @@ type stopList []string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (l *stopList) UnmarshalJSON(b []byte) error {
-	var one string
-	if json.Unmarshal(b, &one) == nil {
-		if *l = nil; string(b) != "null" {
-			*l = stopList{one}
-		}
+	if *l = nil; !api.Present(b) {
 		return nil
 	}
-	if json.Unmarshal(b, (*[]string)(l)) != nil {
+	texts, more, ok := api.Texts(b, ridge.MaxStops)
+	switch {
+	case !ok:
 		return api.Invalid("stop", "stop should be a string or an array of strings")
+	case more:
+		return api.Invalid("stop", "stop has more than %d strings, the most that are looked for", ridge.MaxStops)
 	}
+	*l = texts
 	return nil
 }
 

@@ -113,9 +113,9 @@ func (s *subsets) add(members []int32) int32 {
 	}
 	id := int32(len(s.d.States))
 	s.known[hash] = id
-	s.before = append(s.before, same)
-	s.d.States = append(s.d.States, State{Final: slices.Contains(all, s.end)})
-	s.lists = append(s.lists, s.keep(all))
+	s.before = append(doubled(s.before), same)
+	s.d.States = append(doubled(s.d.States), State{Final: slices.Contains(all, s.end)})
+	s.lists = append(doubled(s.lists), s.keep(all))
 	s.listed += len(all)
 	return id
 }

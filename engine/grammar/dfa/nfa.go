@@ -1,6 +1,7 @@
 package dfa
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	"github.com/ridge-llm/ridge/engine/grammar/syntax"
@@ -69,8 +70,16 @@ func (l *lowering) state() int32 {
 		l.full = true
 		return 0
 	}
-	l.states = append(l.states, nfaState{})
+	l.states = append(doubled(l.states), nfaState{})
 	return int32(len(l.states) - 1)
+}
+
+// doubled is a list with room for another element. append lets long lists grow by a quarter, and what it leaves behind comes to four times the list.
+func doubled[T any](list []T) []T {
+	if len(list) == cap(list) {
+		return slices.Grow(list, max(64, len(list)))
+	}
+	return list
 }
 
 func (l *lowering) skip(from, to int32) {
