@@ -33,9 +33,9 @@ func (q *job) prune(b *block, t *layerTensor, w []float32, s *stats) (made, erro
 			return made{}, fmt.Errorf("quantize: tensor %s: %w", t.name, err)
 		}
 	}
-	e := LayerError{Tensor: t.name, Before: q.errorOfNumbers(slices.Clone(plain), w, s)}
+	e := LayerError{Tensor: t.name, Before: q.errorsOf(w, s, slices.Clone(plain))[0]}
 	if !q.o.usesGrid() {
-		e.After = q.errorOfNumbers(slices.Clone(x), w, s)
+		e.After = q.errorsOf(w, s, slices.Clone(x))[0]
 		q.report(b, e)
 		return made{nil, x, t.Rows, t.Cols}, nil
 	}

@@ -371,7 +371,8 @@ func (q *job) round(b *block, t *layerTensor, w []float32, s *stats) (made, erro
 	if err != nil {
 		return made{}, fmt.Errorf("quantize: tensor %s: %w", t.name, err)
 	}
-	e := LayerError{Tensor: t.name, Before: q.errorOf(plain, w, s), After: q.errorOf(m, w, s)}
+	errs := q.errorsOf(w, s, plain.numbers(), m.numbers())
+	e := LayerError{Tensor: t.name, Before: errs[0], After: errs[1]}
 	if before, ok := q.nearest[t.name]; ok {
 		e.Before = before
 	}
@@ -389,18 +390,21 @@ func (q *job) report(b *block, e LayerError) {
 
 // errorOf is the squared error of the results of w when m stands for it.
 func (q *job) errorOf(m *Matrix, w []float32, s *stats) float64 {
-	return q.errorOfNumbers(m.numbers(), w, s)
+	return q.errorsOf(w, s, m.numbers())[0]
 }
 
-// errorOfNumbers is the squared error of the results of w when the numbers x, which are overwritten, stand for it, by the square of those results. Where
-// these are all zero, and no error of w is seen, it is 0.
-func (q *job) errorOfNumbers(x, w []float32, s *stats) float64 {
-	size := s.loss(q.engine, w)
-	if size == 0 {
-		return 0
+// errorsOf is the squared errors of the results of w when numbers, which are overwritten, stand for it, by the square of those results. Where these are
+// all zero, and no error of w is seen, they are 0.
+func (q *job) errorsOf(w []float32, s *stats, all ...[]float32) []float64 {
+	errs, size := make([]float64, len(all)), s.loss(q.engine, w)
+	for k, x := range all {
+		if size == 0 {
+			break
+		}
+		for i, v := range w {
+			x[i] -= v
+		}
+		errs[k] = s.loss(q.engine, x) / size
 	}
-	for i, v := range w {
-		x[i] -= v
-	}
-	return s.loss(q.engine, x) / size
+	return errs
 }
