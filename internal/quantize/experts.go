@@ -175,7 +175,7 @@ func (v rows) of(which []int) rows {
 
 // statsOf gathers what methods need of rows of inputs.
 func (q *job) statsOf(x rows) *stats {
-	s := newStats(x.width, q.narrow)
+	s := newStats(x.width, q.precision())
 	n := len(x.data) / x.width
 	for from := 0; from < n; from += stepTokens {
 		s.add(q.engine, x.data[from*x.width:min(from+stepTokens, n)*x.width], max(1, n/sampleRows))

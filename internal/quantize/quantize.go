@@ -90,6 +90,18 @@ func (q *job) formatNow(w *graph.Weight) quant.Format {
 	return t.Format
 }
 
+// precision is how exactly sums of inputs' outer products are needed. For matrices of four bits 8 bits do: what rounding adds to a column's own sum is a
+// 50,000th of it, where the damping of GPTQ adds a hundredth, and to the others nothing on average.
+func (q *job) precision() dense.Precision {
+	switch {
+	case q.o.usesGrid() && q.o.Grid.Bits <= 4 && !q.o.Prunes():
+		return dense.Int8
+	case q.narrow: // inputs are rounded to bf16 where they are multiplied with the matrix
+		return dense.BFloat16
+	}
+	return dense.Float32
+}
+
 // part is partOf with matrices as they are now. Inputs of those that are in blocks already are rounded to 8 bits where the device multiplies these in
 // integers, as when the model is used.
 func (q *job) part(known, want []*graph.Value) (*graph.Graph, error) {
@@ -106,7 +118,7 @@ func (q *job) collect(ctx context.Context, b *block, want []*input) (map[*input]
 	by := map[int]*stats{}
 	all := map[*input]*stats{}
 	for _, in := range want {
-		s := newStats(in.value.Axis.Len(), q.narrow)
+		s := newStats(in.value.Axis.Len(), q.precision())
 		by[in.value.ID], all[in] = s, s
 		values = append(values, in.value)
 	}

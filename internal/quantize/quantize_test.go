@@ -122,7 +122,7 @@ func randomMatrix(e *dense.Engine, rows, cols int) ([]float32, *stats) {
 	for i := range w {
 		w[i] = float32(rng.NormFloat64())
 	}
-	s := newStats(cols, false)
+	s := newStats(cols, dense.Float32)
 	x := make([]float32, 4*cols*cols)
 	for r := range 4 * cols {
 		last := 0.0

@@ -14,20 +14,20 @@ type stats struct {
 	largest []float32 // of |x|, of each column
 	sum     []float64 // of |x|, likewise
 	sample  []float32 // some of the rows, for what rounding x does
-	narrow  bool      // x is rounded to bf16 where it is multiplied with the matrix
+	precise dense.Precision
 }
 
 // sampleRows is how many rows are kept, at most.
 const sampleRows = 256
 
-func newStats(cols int, narrow bool) *stats {
-	return &stats{cols: cols, narrow: narrow, hessian: make([]float32, cols*cols), largest: make([]float32, cols), sum: make([]float64, cols)}
+func newStats(cols int, p dense.Precision) *stats {
+	return &stats{cols: cols, precise: p, hessian: make([]float32, cols*cols), largest: make([]float32, cols), sum: make([]float64, cols)}
 }
 
 // add adds rows of inputs; one of every so many is kept in the sample.
 func (s *stats) add(e *dense.Engine, x []float32, every int) {
 	n := len(x) / s.cols
-	e.AddGram(s.hessian, x, n, s.cols, s.narrow)
+	e.AddGram(s.hessian, x, n, s.cols, s.precise)
 	for r := range n {
 		row := x[r*s.cols : (r+1)*s.cols]
 		for c, v := range row {

@@ -95,52 +95,6 @@ func Transpose(x []float32, rows, cols int) []float32 {
 	return t
 }
 
-// gramBlock is how many columns of a sum of outer products are computed together.
-const gramBlock = 256
-
-// AddGram adds xᵀx to h [cols, cols] for x [rows, cols]. Blocks below the diagonal are mirrored. narrow: x may be rounded to bf16 first, where that is
-// faster; products and sums are float32 anyway.
-func (e *Engine) AddGram(h, x []float32, rows, cols int, narrow bool) {
-	t := Transpose(x, rows, cols)
-	format, acts := quant.F32, gemm.Float32
-	data := bytesOf(t)
-	if narrow && gemm.ActFormatOf(e.tier, quant.BF16) == gemm.BFloat16 {
-		format, acts = quant.BF16, gemm.BFloat16
-		data = make([]byte, 2*len(t))
-		Each(cols, 1, func(from, to int) {
-			if err := quant.Encode(format, data[2*from*rows:2*to*rows], t[from*rows:to*rows]); err != nil {
-				panic(err) // finite numbers are rounded
-			}
-		})
-	}
-	rowBytes := int(format.RowBytes(rows))
-	blocks := (cols + gramBlock - 1) / gramBlock
-	Each(blocks*blocks, 1, func(from, to int) {
-		part := make([]float32, gramBlock*gramBlock)
-		for b := from; b < to; b++ {
-			i, j := b/blocks*gramBlock, b%blocks*gramBlock
-			if j < i {
-				continue
-			}
-			m, n := min(gramBlock, cols-i), min(gramBlock, cols-j)
-			a := gemm.FloatActs(t[i*rows:(i+m)*rows], m, rows)
-			a.Format = acts
-			e.mul(part, n, a, format, data[j*rowBytes:(j+n)*rowBytes], n)
-			for r := range m {
-				row, sum := h[(i+r)*cols+j:], part[r*n:(r+1)*n]
-				for c, v := range sum {
-					row[c] += v
-				}
-				if j > i {
-					for c, v := range row[:n] {
-						h[(j+c)*cols+i+r] = v
-					}
-				}
-			}
-		}
-	})
-}
-
 // factorBlock is how many columns of a factorisation are computed together.
 const factorBlock = 128
 

@@ -24,9 +24,16 @@ func TestInverseFactor(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, uint64(n)))
 		rows := 2*n + 3
 		x, h := random(rng, rows*n), make([]float32, n*n)
-		e.AddGram(h, x, rows, n, false)
+		e.AddGram(h, x, rows, n, Float32)
 		narrow := make([]float32, n*n)
-		e.AddGram(narrow, x, rows, n, true)
+		e.AddGram(narrow, x, rows, n, BFloat16)
+		whole := make([]float32, n*n)
+		e.AddGram(whole, x, rows, n, Int8)
+		for i, v := range whole { // a number is off by up to a 254th of the largest of 32, less than 4 here, and signs differ
+			if d := math.Abs(float64(v - h[i])); d > 0.05*math.Sqrt(float64(rows))+0.05 {
+				t.Fatalf("%d columns: number %d of the sum of products in 8 bits is %g, and %g in float32", n, i, v, h[i])
+			}
+		}
 		for i, v := range narrow { // a product is off by up to 2⁻⁷ of itself, and signs differ
 			if d := math.Abs(float64(v - h[i])); d > 0.02*math.Sqrt(float64(rows))+0.02 {
 				t.Fatalf("%d columns: number %d of the sum of products in bf16 is %g, and %g in float32", n, i, v, h[i])
