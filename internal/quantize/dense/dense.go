@@ -84,15 +84,27 @@ func (e *Engine) MulAll(out []float32, ld int, a []float32, m int, b []float32, 
 // Transpose is x [rows, cols] as [cols, rows].
 func Transpose(x []float32, rows, cols int) []float32 {
 	t := make([]float32, len(x))
-	Each(cols, 16, func(from, to int) {
-		for r := range rows {
-			row := x[r*cols : (r+1)*cols]
-			for c := from; c < to; c++ {
-				t[c*rows+r] = row[c]
+	Each(cols, transposeTile, func(from, to int) { transpose(t[from*rows:], rows, x[from:], cols, rows, to-from) })
+	return t
+}
+
+// transposeTile is a cache line of numbers.
+const transposeTile = 16
+
+// transpose writes x [rows, cols], whose rows are xStride apart, to t, whose rows are tStride apart, tile by tile: rows a power of two apart share sets of the
+// caches, and are evicted before the next number of their line is written.
+func transpose(t []float32, tStride int, x []float32, xStride, rows, cols int) {
+	for c0 := 0; c0 < cols; c0 += transposeTile {
+		for r0 := 0; r0 < rows; r0 += transposeTile {
+			n := min(transposeTile, rows-r0)
+			for c := c0; c < min(c0+transposeTile, cols); c++ {
+				to := t[c*tStride+r0:][:n]
+				for r := range to {
+					to[r] = x[(r0+r)*xStride+c]
+				}
 			}
 		}
-	})
-	return t
+	}
 }
 
 // factorBlock is how many columns of a factorisation are computed together.

@@ -63,11 +63,9 @@ func (e *Engine) AddGram(h, x []float32, rows, cols int, p Precision) {
 				for c, v := range sum {
 					row[c] += v
 				}
-				if j > i {
-					for c, v := range row[:right.n] {
-						h[(j*gramBlock+c)*cols+i*gramBlock+r] = v
-					}
-				}
+			}
+			if j > i {
+				transpose(h[j*gramBlock*cols+i*gramBlock:], cols, h[i*gramBlock*cols+j*gramBlock:], cols, left.n, right.n)
 			}
 		}
 		e.scratch.Put(s)
