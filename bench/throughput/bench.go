@@ -11,6 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/compile"
+	"github.com/ridge-llm/ridge/compile/earlyexit"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
@@ -26,6 +27,8 @@ type Test struct {
 	Depth  int `json:"depth"`
 	Batch  int `json:"batch"`
 	LoRAs  int `json:"loras,omitempty"` // adapters that the sequences have, in turn; 0: none
+	// Exits says that tokens may leave the model early (Options.EarlyExit).
+	Exits string `json:"early_exit,omitempty"`
 }
 
 // Name is the row's name as llama-bench has it: pp512, tg128, and @ d4096 behind when there is a depth; +16 loras with so many adapters.
@@ -39,6 +42,9 @@ func (t Test) Name() string {
 	}
 	if t.LoRAs > 0 {
 		name += fmt.Sprintf(" +%d loras", t.LoRAs)
+	}
+	if t.Exits != "" {
+		name += " " + t.Exits
 	}
 	return name
 }
@@ -55,15 +61,18 @@ type Row struct {
 	Runs     int     `json:"runs"`
 	// Predicted is what the price of the test's steps comes to; 0 without a profile of the device.
 	Predicted float64 `json:"predicted_tokens_per_second,omitempty"`
+	// Layers is how many layers a token went through on average, of all runs; 0: all, as nothing leaves early.
+	Layers float64 `json:"layers_per_token,omitempty"`
 }
 
 // Runner is a model on a device, ready to be measured.
 type Runner struct {
 	prog   compile.Runner
-	one    *compile.Program // prog, where one device has all of it
-	graph  *graph.Graph     // as one device computes it
-	share  int              // devices that share the work
-	price  *price.Model     // nil: there is no profile of the device
+	one    *compile.Program  // prog, where one device has all of it
+	exits  *earlyexit.Runner // it is prog; nil: no token leaves early
+	graph  *graph.Graph      // as one device computes it
+	share  int               // devices that share the work
+	price  *price.Model      // nil: there is no profile of the device
 	peaks  backend.Peaks
 	info   backend.Info
 	vocab  int
@@ -88,6 +97,8 @@ type Options struct {
 	Chunk   int          // the most tokens of a step
 	Layout  pass.Layout  // over several devices
 	LoRAs   pass.Adapters
+	// EarlyExit has tokens leave the model early; nil: none does. On one device.
+	EarlyExit *earlyexit.Options
 }
 
 // New compiles a model for a device, or those of a layout, and measures the first one's peaks.
@@ -118,6 +129,12 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 		if r.one, err = compile.Compile(whole, dev, files, lim); err == nil {
 			prog = r.one
 		}
+		if err == nil && o.EarlyExit != nil {
+			r.exits, err = earlyexit.Compile(r.one, g, files, *o.EarlyExit, func(g *graph.Graph) (*graph.Graph, error) { return pass.Run(g, pass.All, passes) })
+			if prog = r.exits; err != nil {
+				r.one.Close()
+			}
+		}
 	} else {
 		if passes.Layout, err = o.Layout.Fit(g); err != nil {
 			return nil, fmt.Errorf("throughput: %w", err)
@@ -129,7 +146,7 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 		return nil, err
 	}
 	prog.Warm()
-	*r = Runner{prog: prog, one: r.one, graph: whole, share: len(devices), info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rank: o.LoRAs.Rank, rnd: rand.New(rand.NewPCG(1, 2))}
+	*r = Runner{prog: prog, one: r.one, exits: r.exits, graph: whole, share: len(devices), info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rank: o.LoRAs.Rank, rnd: rand.New(rand.NewPCG(1, 2))}
 	if !prog.CanSample() {
 		r.logits = make([]float32, o.Batch*r.vocab)
 	}
@@ -183,6 +200,7 @@ func (r *Runner) Run(t Test, runs int) (Row, error) {
 		row.Predicted = float64(tokens) / seconds
 	}
 	var rates []float64
+	before := r.left()
 	for i := range runs + 1 {
 		start := time.Now()
 		for _, s := range steps {
@@ -200,7 +218,25 @@ func (r *Runner) Run(t Test, runs int) (Row, error) {
 	slices.Sort(rates)
 	row.Median, row.Low, row.High = rates[len(rates)/2], rates[0], rates[len(rates)-1]
 	row.Fraction = row.Median / row.Limit
+	if after := r.left(); after.tokens > before.tokens {
+		row.Layers = float64(after.layers-before.layers) / float64(after.tokens-before.tokens)
+	}
 	return row, nil
+}
+
+// left is how many tokens have left the model, and the layers that they went through, all together.
+type left struct{ tokens, layers int64 }
+
+func (r *Runner) left() (sum left) {
+	if r.exits == nil {
+		return sum
+	}
+	layers := r.exits.Layers()
+	for i, n := range r.exits.Exits() {
+		sum.tokens += n
+		sum.layers += n * int64(layers[i])
+	}
+	return sum
 }
 
 // steps is a test as the steps it takes.

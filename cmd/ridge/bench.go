@@ -17,6 +17,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/bench/speculate"
 	"github.com/ridge-llm/ridge/bench/throughput"
+	"github.com/ridge-llm/ridge/compile/earlyexit"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/internal/device"
@@ -39,8 +40,9 @@ type benchFlags struct {
 	rank                 int   // of each
 	slots                int   // for adapters in the program at least
 	ops, asJSON          bool
-	accept               float64 // synthetic acceptance rate; -1: nothing is drafted
-	drafts               []int   // tokens of drafts that are verified in every step, and the most of adaptive ones
+	exits                []string // as --early-exit has them
+	accept               float64  // synthetic acceptance rate; -1: nothing is drafted
+	drafts               []int    // tokens of drafts that are verified in every step, and the most of adaptive ones
 	draftModel           string
 }
 
@@ -71,6 +73,9 @@ func benchCommand() *cobra.Command {
 random tokens, with --loras 16 sequences have 16 random LoRA adapters in turn, of every matrix but the head. Beside it are the limit of the same machine, measured in the same minute (peak arithmetic, weights and cache at
 memory bandwidth), the fraction of it that was reached and, once ridge calibrate has run, the predicted rate.
 
+--early-exit measures decoding with tokens that leave the model early, beside decoding without, and says how many layers they went through: given several times, several thresholds.
+Tokens are random, so how many leave is not what texts would do, which ridge eval --early-exit says; a threshold of 0 has all leave at the first exit, and one of 1 nearly none.
+
 --ops times every kernel of the last step of each test instead.
 
 --speculate measures speculative decoding with a synthetic acceptance instead: the engine decodes --decode tokens of given answers with --batch sequences,
@@ -81,6 +86,7 @@ else drafting takes none.`,
   ridge bench -m model.gguf -p 512 -n 128 -d 0,4096 -b 1,2,4,8,16,32 -t 1,2 --json
   ridge bench -m model.gguf -p 512 -b 16 --loras 0,1,16 --rank 16
   ridge bench -m model.gguf -b 1,8,64 -n 128 --speculate 0.8 --draft-max 2,3,5,8
+  ridge bench -p 0 -b 1,8 --early-exit layers=4,threshold=0 --early-exit layers=4,threshold=0.9
   ridge bench --shape llama-3.2-1b --type Q4_0 --ops`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -118,6 +124,7 @@ else drafting takes none.`,
 	fl.Float64Var(&f.accept, "speculate", -1, "measure speculative decoding with this synthetic acceptance rate of a drafted token, 0 to 1")
 	addInts(fl, &f.drafts, "draft-max", "", []int{5}, "with --speculate, most tokens of a draft; of several lengths each is measured, and the price decides up to the longest")
 	fl.StringVar(&f.draftModel, "model-draft", "", "with --speculate, draft model whose time counts: GGUF file or Hugging Face directory; default: drafting takes no time")
+	fl.StringArrayVar(&f.exits, "early-exit", nil, "measure decoding with exits after these layers too, as layers=4,6,threshold=0.9; may be given several times")
 	fl.BoolVar(&f.ops, "ops", false, "time each kernel of a step")
 	addJSON(fl, &f.asJSON)
 	return cmd
@@ -171,22 +178,26 @@ func (f *benchFlags) check() error {
 		return errors.New("--ops times kernels on one device; leave out --tp, --pp and --sp")
 	case f.layout.Devices() > 1 && f.accept != -1:
 		return errors.New("--speculate measures one device; leave out --tp, --pp and --sp")
+	case len(f.exits) > 0 && (f.layout.Devices() > 1 || f.ops || f.accept != -1 || !slices.Equal(f.loras, []int{0}) || f.slots > 0 || len(f.decodes) == 0):
+		return errors.New("--early-exit measures decoding on one device without adapters; leave out --tp, --pp, --sp, --ops, --speculate, --loras and --max-loras, and --decode 0")
 	case len(f.prompts)+len(f.decodes) == 0:
 		return errors.New("--prompt 0 and --decode 0 leave nothing to measure")
 	}
 	return nil
 }
 
-// tests is every combination that was asked for, with so many adapters.
-func (f *benchFlags) tests(loras int) []throughput.Test {
+// tests is every combination that was asked for, with so many adapters; with exits those of decoding.
+func (f *benchFlags) tests(loras int, exits string) []throughput.Test {
 	var all []throughput.Test
 	for _, d := range f.depths {
 		for _, p := range f.prompts {
-			all = append(all, throughput.Test{Prompt: p, Depth: d, Batch: 1, LoRAs: min(loras, 1)})
+			if exits == "" {
+				all = append(all, throughput.Test{Prompt: p, Depth: d, Batch: 1, LoRAs: min(loras, 1)})
+			}
 		}
 		for _, n := range f.decodes {
 			for _, b := range f.batches {
-				all = append(all, throughput.Test{Decode: n, Depth: d, Batch: b, LoRAs: min(loras, b)})
+				all = append(all, throughput.Test{Decode: n, Depth: d, Batch: b, LoRAs: min(loras, b), Exits: exits})
 			}
 		}
 	}
@@ -234,7 +245,12 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 		return r, f.speculation(b, r)
 	}
 	for _, loras := range f.loras {
-		if err := f.measureWith(b, loras, r); err != nil {
+		if err := f.measureWith(b, loras, "", r); err != nil {
+			return nil, err
+		}
+	}
+	for _, exits := range f.exits {
+		if err := f.measureWith(b, 0, exits, r); err != nil {
 			return nil, err
 		}
 	}
@@ -243,14 +259,14 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 
 // measureWith adds the rows of tests with so many adapters. Without adapters the program has no nodes for them: each number has a program
 // of its own, on a device of its own, since weights stay on a device as long as it is open.
-func (f *benchFlags) measureWith(b *modeldir.Dir, loras int, r *benchReport) error {
+func (f *benchFlags) measureWith(b *modeldir.Dir, loras int, exits string, r *benchReport) error {
 	devices, err := openDevices(f.device, f.layout)
 	if err != nil {
 		return err
 	}
 	defer closeDevices(devices)
 	dev := devices[0]
-	m, err := f.bench(b, devices, loras)
+	m, err := f.bench(b, devices, loras, exits)
 	if err != nil {
 		return err
 	}
@@ -263,7 +279,7 @@ func (f *benchFlags) measureWith(b *modeldir.Dir, loras int, r *benchReport) err
 	}
 	i := dev.Info()
 	r.Device, r.Peaks = fmt.Sprintf("%s (%s)", i.Name, i.Detail), m.Peaks()
-	for _, t := range f.tests(loras) {
+	for _, t := range f.tests(loras, exits) {
 		if f.ops {
 			ops, err := m.Ops(t, f.runs)
 			if err != nil {
@@ -282,7 +298,7 @@ func (f *benchFlags) measureWith(b *modeldir.Dir, loras int, r *benchReport) err
 }
 
 // bench compiles the model for the largest test.
-func (f *benchFlags) bench(b *modeldir.Dir, devices []backend.Device, loras int) (*throughput.Runner, error) {
+func (f *benchFlags) bench(b *modeldir.Dir, devices []backend.Device, loras int, exits string) (*throughput.Runner, error) {
 	cache, err := device.CacheType(f.device.Backend, f.kvType)
 	if err != nil {
 		return nil, err
@@ -297,6 +313,13 @@ func (f *benchFlags) bench(b *modeldir.Dir, devices []backend.Device, loras int)
 		if err := pass.CheckAdapters(o.LoRAs); err != nil {
 			return nil, fmt.Errorf("--loras, --max-loras and --rank: %w", err)
 		}
+	}
+	if exits != "" {
+		var e ridge.EarlyExit
+		if err := (*earlyExitFlag)(&e).Set(exits); err != nil {
+			return nil, fmt.Errorf("--early-exit: %w", err)
+		}
+		o.EarlyExit = (*earlyexit.Options)(&e)
 	}
 	o.Tokens = slices.Max(f.depths) + slices.Max(slices.Concat(f.prompts, f.decodes))
 	if trained := b.Model.Config.Context; o.Tokens > trained {

@@ -24,14 +24,23 @@ func (r *benchReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "%.1f GB/s read\n", r.Peaks.Read/1e9)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(r.Rows) > 0 {
-		fmt.Fprint(w, "test\tbatch\ttokens/s\tlowest\thighest\tlimit\tof limit\tpredicted\toff\t\n")
+		fmt.Fprint(w, "test\tbatch\ttokens/s\tlowest\thighest\tlimit\tof limit\tpredicted\toff\t")
+		if slices.ContainsFunc(r.Rows, func(row throughput.Row) bool { return row.Layers > 0 }) {
+			fmt.Fprint(w, "layers a token\t")
+		}
+		fmt.Fprintln(w)
+
 	}
 	for _, row := range r.Rows {
 		predicted := "\t"
 		if row.Predicted > 0 {
 			predicted = fmt.Sprintf("%.1f\t%+.0f %%", row.Predicted, 100*(row.Predicted/row.Median-1))
 		}
-		fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f %%\t%s\t\n", row.Name(), row.Batch, row.Median, row.Low, row.High, row.Limit, 100*row.Fraction, predicted)
+		fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f %%\t%s\t", row.Name(), row.Batch, row.Median, row.Low, row.High, row.Limit, 100*row.Fraction, predicted)
+		if row.Layers > 0 {
+			fmt.Fprintf(w, "%.2f\t", row.Layers)
+		}
+		fmt.Fprintln(w)
 	}
 	if err := r.printCached(w); err != nil {
 		return err

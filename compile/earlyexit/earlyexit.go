@@ -80,6 +80,34 @@ type Runner struct {
 	exits            []atomic.Int64 // tokens that left at each exit, and behind the last layer
 }
 
+// Compile has tokens leave a program early: it compiles the parts of the program's graph before its passes, g, which fuse makes what runs. The program is the result's, but where
+// there is an error.
+func Compile(prog *compile.Program, g *graph.Graph, files compile.Tensors, o Options, fuse func(*graph.Graph) (*graph.Graph, error)) (r *Runner, err error) {
+	var parts []*compile.Program
+	defer func() {
+		if err != nil {
+			for _, p := range parts {
+				p.Close()
+			}
+		}
+	}()
+	graphs, err := o.Graphs(g)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range graphs {
+		if part, err = fuse(part); err != nil {
+			return nil, err
+		}
+		p, err := prog.Part(part, files)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
+	}
+	return New(prog, parts, o, func() {})
+}
+
 // New runs a program with parts of it, compiled of Options.Graphs. It owns all of them. release is called when they are closed.
 func New(prog *compile.Program, parts []*compile.Program, o Options, release func()) (*Runner, error) {
 	n := len(o.Layers) + 1

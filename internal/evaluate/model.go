@@ -93,32 +93,7 @@ func (m *Model) compile(dev backend.Device, o Options) error {
 
 // leaveEarly is the program with exits.
 func (m *Model) leaveEarly(prog *compile.Program, whole *graph.Graph, passes pass.Options, o earlyexit.Options) (*earlyexit.Runner, error) {
-	graphs, err := o.Graphs(whole)
-	if err != nil {
-		return nil, err
-	}
-	var parts []*compile.Program
-	fail := func(err error) (*earlyexit.Runner, error) {
-		for _, p := range parts {
-			p.Close()
-		}
-		return nil, err
-	}
-	for _, g := range graphs {
-		if g, err = pass.Run(g, pass.All, passes); err != nil {
-			return fail(err)
-		}
-		p, err := prog.Part(g, m.dir)
-		if err != nil {
-			return fail(err)
-		}
-		parts = append(parts, p)
-	}
-	r, err := earlyexit.New(prog, parts, o, func() {})
-	if err != nil {
-		return fail(err)
-	}
-	return r, nil
+	return earlyexit.Compile(prog, whole, m.dir, o, func(g *graph.Graph) (*graph.Graph, error) { return pass.Run(g, pass.All, passes) })
 }
 
 // Speed is how tokens that are predicted are computed.

@@ -1,0 +1,47 @@
+package throughput_test
+
+import (
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cpu"
+	"github.com/ridge-llm/ridge/bench/throughput"
+	"github.com/ridge-llm/ridge/compile/earlyexit"
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/modeldir"
+)
+
+// TestEarlyExit: with a threshold of 0 all tokens leave at the exit, with one of 1 hardly any, and without exits nothing is said of layers.
+func TestEarlyExit(t *testing.T) {
+	b, err := modeldir.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	layers := func(e *earlyexit.Options) float64 {
+		dev, err := cpu.New(cpu.Options{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		r, err := throughput.New(b.Model, b, []backend.Device{dev}, throughput.Options{Cache: graph.F16, Tokens: 32, Batch: 2, Chunk: 16, EarlyExit: e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		row, err := r.Run(throughput.Test{Decode: 8, Depth: 8, Batch: 2}, 1)
+		if err != nil || row.Median <= 0 {
+			t.Fatal(row, err)
+		}
+		return row.Layers
+	}
+	if n := layers(nil); n != 0 {
+		t.Errorf("without exits tokens went through %v layers", n)
+	}
+	if n := layers(&earlyexit.Options{Layers: []int{3}}); n != 3 {
+		t.Errorf("with a threshold of 0 tokens went through %v layers, 3 wanted", n)
+	}
+	if n := layers(&earlyexit.Options{Layers: []int{3, 6}, Threshold: 1}); n < 7.5 {
+		t.Errorf("with a threshold of 1 tokens went through %v layers, nearly 8 wanted", n)
+	}
+}
