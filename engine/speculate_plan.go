@@ -14,7 +14,8 @@ type draftPlan struct {
 	gain       float64    // see draft.Plan
 	unplanned  int        // steps since one was planned to have drafts
 	trying     bool       // drafts are planned though they are not worth it; see tryAgain
-	failed     int        // tries in a row since drafts were worth it
+	failed     int        // tries in a row since drafts were worth it in a step without prompts
+	reading    bool       // the step computes parts of prompts
 	lookedUp   bool       // drafts take nothing to propose
 	silent     int        // steps for which nothing came of asking drafters, since something did
 	offerless  int        // and for which those that are asked freely offered nothing
@@ -24,9 +25,10 @@ type draftPlan struct {
 // known; else requests forget the drafts that they had.
 func (s *speculation) find(ahead bool) {
 	p := &s.plan
-	p.requests, p.left, p.forced, p.gain = p.requests[:0], p.left[:0], p.forced[:0], 0
+	p.requests, p.left, p.forced, p.gain, p.reading = p.requests[:0], p.left[:0], p.forced[:0], 0, false
 	for _, c := range s.queue.schedule.Chunks {
 		r := s.queue.byID[c.Request.ID]
+		p.reading = p.reading || c.Tokens > behind
 		if !ahead {
 			r.draft = draft.Draft{}
 		}
@@ -84,11 +86,14 @@ func (p *draftPlan) tryAgain(outputs, room int) {
 	}
 }
 
-// launched notes whether the step had drafts for the candidates.
+// launched notes whether the step had drafts for the candidates. That they were worth it beside prompts, where rows cost little, says nothing of other steps: there tries stay
+// as rare as they have become.
 func (p *draftPlan) launched(drafts bool) {
 	switch p.unplanned++; {
 	case drafts && p.trying:
 		p.unplanned, p.failed = 0, p.failed+1
+	case drafts && p.reading:
+		p.unplanned = 0
 	case drafts:
 		p.unplanned, p.failed = 0, 0
 	}

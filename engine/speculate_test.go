@@ -317,6 +317,23 @@ func TestSpeculationOnCPU(t *testing.T) {
 	}
 }
 
+// TestTriesStayRare: drafts that are worth it beside prompts, and only there, do not make tries frequent again; those that are in a step of answers do.
+func TestTriesStayRare(t *testing.T) {
+	p := &draftPlan{}
+	for range 3 {
+		p.trying = true
+		p.launched(true)
+	}
+	p.trying, p.reading = false, true
+	if p.launched(true); p.tryEvery() != tryAfter<<3 || p.unplanned != 0 {
+		t.Errorf("after drafts beside prompts tries come every %d steps, the last one %d ago; %d and 0 wanted", p.tryEvery(), p.unplanned, tryAfter<<3)
+	}
+	p.reading = false
+	if p.launched(true); p.tryEvery() != tryAfter {
+		t.Errorf("after drafts that were worth it tries come every %d steps; %d wanted", p.tryEvery(), tryAfter)
+	}
+}
+
 // watchedPages counts what a drafter with pages of its own is told of preempted requests.
 type watchedPages struct {
 	draft.Paged
