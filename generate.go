@@ -60,7 +60,8 @@ func (m *Model) GenerateEmbeddings(ctx context.Context, embeddings []float32, p 
 			yield(Piece{}, invalidRequest(fmt.Sprintf("the prompt is %d numbers of embeddings; the model's tokens have %d each, and there must be one at least", len(embeddings), m.width)))
 			return
 		}
-		m.run(ctx, make([]int32, len(embeddings)/m.width), embeddings, p, yield)
+		p.Embeddings = embeddings
+		m.run(ctx, make([]int32, len(embeddings)/m.width), p, yield)
 	}
 }
 
@@ -109,16 +110,16 @@ func (m *Model) answer(ctx context.Context, p Params, prompt func() ([]int32, er
 			yield(Piece{}, err)
 			return
 		}
-		m.run(ctx, ids, nil, p, yield)
+		m.run(ctx, ids, p, yield)
 	}
 }
 
-// run runs one request, whose prompt may be given as embeddings, and yields its pieces.
-func (m *Model) run(ctx context.Context, ids []int32, embeddings []float32, p Params, yield func(Piece, error) bool) {
+// run runs one request and yields its pieces.
+func (m *Model) run(ctx context.Context, ids []int32, p Params, yield func(Piece, error) bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a, r, err := m.prepare(ids, p)
-	if r.Embeddings = embeddings; err == nil {
+	if err == nil {
 		all := []engine.Request{r}
 		if p.PromptLogprobs {
 			scorePrompt(ids, []*answer{a}, all)
@@ -190,7 +191,7 @@ func (m *Model) room(ids []int32, p Params) int {
 }
 
 func (a *answer) request(m *Model, ids []int32, p Params) engine.Request {
-	r := engine.Request{Prompt: ids, Params: p.Sampling, MaxTokens: m.room(ids, p), Priority: p.Priority, Salt: m.salt(&p), Shown: m.shown(&p), Diffusion: p.Diffusion, Emit: a.emit, Done: a.done}
+	r := engine.Request{Prompt: ids, Params: p.Sampling, MaxTokens: m.room(ids, p), Priority: p.Priority, Salt: m.salt(&p), Shown: m.shown(&p), Diffusion: p.Diffusion, Embeddings: p.Embeddings, Emit: a.emit, Done: a.done}
 	if p.MinTokens > 0 {
 		r.Params.MinTokens, r.Params.Late = p.MinTokens, slices.Concat(m.ends, p.StopIDs)
 	}

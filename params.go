@@ -43,6 +43,7 @@ type Params struct {
 	NoAnswer       bool         // the prompt is computed, and the answer has no tokens, whatever MaxTokens says
 	IgnoreEnd      bool         // go on after the model's end tokens
 	Special        bool         // write the special tokens of the answer out, as chat.OutputParser needs them
+	Embeddings     []float32    // the prompt, [its tokens, Model.Width()], in place of its ids, which may be any; see GenerateEmbeddings
 	Diffusion      Diffusion    // how the answer of a masked diffusion model is found
 	Constraint     *Constraint  // a language that the answer must be in; nil: any
 	Priority       int          // under the priority policy: lower goes first

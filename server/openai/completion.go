@@ -15,7 +15,8 @@ import (
 type CompletionRequest struct {
 	Sampling
 	Prompt   PromptList `json:"prompt"`
-	Suffix   string     `json:"suffix"` // what follows the answer, which fills the gap before it; "": nothing is known of that
+	Embeds   embedsList `json:"prompt_embeds"` // prompts as vLLM has them, before those of Prompt
+	Suffix   string     `json:"suffix"`        // what follows the answer, which fills the gap before it; "": nothing is known of that
 	Logprobs *int       `json:"logprobs"`
 	Echo     bool       `json:"echo"`
 	BestOf   *int       `json:"best_of"`
@@ -118,19 +119,27 @@ func (q *CompletionRequest) jobs(ctx context.Context, s *serving.Service, field 
 	}
 	p.Special = q.SkipSpecial != nil && !*q.SkipSpecial
 	p.Sampling.Logprobs = p.Sampling.Logprobs || q.made() > q.choices()
-	if prompts := q.Prompt.count(); prompts*q.made() > MaxChoices {
+	if prompts := q.Prompt.count() + len(q.Embeds); prompts*q.made() > MaxChoices {
 		return nil, api.Invalid("prompt", "%d prompts with n %d are %d answers; %d at most are made at once", prompts, q.made(), prompts*q.made(), MaxChoices)
 	}
 	var prompts [][]int32
 	if len(gaps) > 0 {
 		prompts, err = q.infill(ctx, s, &p, field, gaps)
-	} else {
+	} else if q.Prompt.count() > 0 || len(q.Embeds) == 0 {
 		prompts, err = q.Prompt.tokens(ctx, s)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return serving.Jobs(prompts, q.made(), p), nil
+	all, err := q.embedded(s, p)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, serving.Jobs(prompts, q.made(), p)...)
+	for i := range all {
+		all[i].Index = i
+	}
+	return all, nil
 }
 
 // completion is POST /v1/completions.

@@ -18,11 +18,11 @@ var commonRefusals = merged(SamplerRefusals, map[string]api.Refusal{
 	"spaces_between_special_tokens": {Harmless: "true", Why: "text is decoded as the tokenizer does it"},
 	"return_token_ids":              {Harmless: "false", Why: "logprobs name the tokens"},
 	"return_tokens_as_token_ids":    {Harmless: "false", Why: "logprobs name the tokens"},
-	"prompt_embeds":                 {Harmless: "", Why: "prompts are text or token ids"},
 })
 
 // chatRefusals are those of chat answers alone.
 var chatRefusals = merged(commonRefusals, map[string]api.Refusal{
+	"prompt_embeds":       {Harmless: "", Why: "a conversation is text; /v1/completions takes prompts of embeddings"},
 	"audio":               {Harmless: "", Why: "only text is made"},
 	"modalities":          {Harmless: `["text"]`, Why: "only text is made"},
 	"functions":           {Harmless: "[]", Why: "use tools"},
