@@ -80,7 +80,7 @@ func TestDisaggregation(t *testing.T) {
 		}
 		x, y := both.prefill.Stats().Kept, both.decode.Stats().Kept
 		for until := time.Now().Add(10 * time.Second); x.Written[ridge.KeptAtPeer] != y.Read[ridge.KeptAtPeer] && time.Now().Before(until); x, y = both.prefill.Stats().Kept, both.decode.Stats().Kept {
-			ask(t, both.prefill, manyPrompts(1, 20)[0], 1, nil) // figures are those of the last step
+			time.Sleep(time.Millisecond) // what was sent last is counted once it is gone; the prefill server makes no step for that
 		}
 		if x.Expired != 0 || x.Written[ridge.KeptAtPeer] == 0 || x.Written[ridge.KeptAtPeer] != y.Read[ridge.KeptAtPeer] {
 			t.Errorf("%s: %d bytes were sent, %d came, and %d leases ended by themselves", c.model, x.Written[ridge.KeptAtPeer], y.Read[ridge.KeptAtPeer], x.Expired)
@@ -284,11 +284,10 @@ func TestDisaggregationFaults(t *testing.T) {
 	}
 	deadline := time.Now().Add(10 * time.Second)
 	for both.prefill.Stats().Kept.Expired == 0 && time.Now().Before(deadline) {
-		time.Sleep(20 * time.Millisecond)
-		ask(t, both.prefill, prompts[1], 1, nil) // figures are those of the last step
+		time.Sleep(20 * time.Millisecond) // no step follows
 	}
 	if both.prefill.Stats().Kept.Expired == 0 {
-		t.Error("leases that nobody gave back have not ended")
+		t.Error("leases that nobody gave back have not ended, or an idle server does not say so")
 	}
 	// The prefill server dies.
 	m := decode()

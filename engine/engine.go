@@ -118,11 +118,13 @@ func (e *Engine) Err() error {
 	return e.inbox.err()
 }
 
-// Stats returns the state after the last step.
+// Stats returns the state after the last step, and of what is kept beyond the device (Stats.Kept) that of now: peers read while no step is made.
 func (e *Engine) Stats() Stats {
 	e.inbox.mu.Lock()
-	defer e.inbox.mu.Unlock()
-	return e.inbox.stats()
+	s := e.inbox.stats()
+	e.inbox.mu.Unlock()
+	e.loop.pages.kept.beside(&s, e.loop.pages.main)
+	return s
 }
 
 // Queue is how long a request that comes now waits until its prompt is begun with, at least, and what a token of a prompt takes, as steps are

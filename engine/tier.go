@@ -371,9 +371,18 @@ func (t *tier) count(s *Stats, main int) {
 	if t == nil {
 		return
 	}
-	x := t.Stats(main)
 	s.Waiting += len(t.waiting)
-	s.Kept = KeptStats{Pages: x.Pages, Used: x.Used, Found: t.imported, Dropped: x.Dropped, Failed: x.Failed, Damaged: x.Damaged}
+	s.Kept.Found = t.imported
+	t.beside(s, main)
+}
+
+// beside sets the figures of what goes on beside steps, also where none follows: leases end, and peers and stores read and write. Any goroutine may call it.
+func (t *tier) beside(s *Stats, main int) {
+	if t == nil {
+		return
+	}
+	x := t.Stats(main)
+	s.Kept = KeptStats{Pages: x.Pages, Used: x.Used, Found: s.Kept.Found, Dropped: x.Dropped, Failed: x.Failed, Damaged: x.Damaged}
 	copy(s.Kept.Read[1:], x.Read)
 	copy(s.Kept.Written[1:], x.Written)
 	s.Kept.Read[1+MaxStores], s.Kept.Written[1+MaxStores], s.Kept.Expired = x.Received, x.Sent, x.Expired
