@@ -13,6 +13,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/offload"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/kvstore"
+	"github.com/ridge-llm/ridge/internal/s3"
 	"github.com/ridge-llm/ridge/internal/size"
 )
 
@@ -22,7 +23,7 @@ type KVOffload struct {
 	HostMemory int64  // bytes; 0: none or, with a folder, what two requests of the whole context take
 	Disk       string // a folder of this host; "": none
 	DiskSize   int64  // bytes that it may hold; 0: half of what is free
-	Shared     string // a folder that several servers use; "": none
+	Shared     string // a folder that several servers use, or a place in a bucket of a store with S3's API, s3://bucket/prefix; "": none
 	SharedSize int64  // likewise
 	// WriteBack keeps only what the cache has no room for any more, when it goes; else all that is computed is written to the folders, as soon as it is.
 	WriteBack bool
@@ -44,6 +45,8 @@ func (k KVOffload) check(o Options) error {
 		return errors.New("ridge: KVOffload has a DiskSize (--kv-disk-size) and no Disk (--kv-disk), the folder that it is of")
 	case k.Shared == "" && k.SharedSize > 0:
 		return errors.New("ridge: KVOffload has a SharedSize (--kv-shared-size) and no Shared (--kv-shared), the folder that it is of")
+	case strings.HasPrefix(k.Shared, s3.Scheme) && k.SharedSize > 0:
+		return fmt.Errorf("ridge: KVOffload has a SharedSize (--kv-shared-size), and objects of %s are removed by the store's own rules (a lifecycle); leave it out", k.Shared)
 	case !o.keepsPages():
 		return nil
 	case k.Disk != "" && filepath.Clean(k.Disk) == filepath.Clean(k.Shared):
@@ -108,10 +111,7 @@ func (m *Model) offload(o Options, runner compile.Runner) (x engine.Offload, err
 		if f.dir == "" {
 			continue
 		}
-		if m.secret, err = kvstore.Secret(f.dir); err != nil { // the shared folder's, if there is one
-			return x, err
-		}
-		s, err := kvstore.Open(f.name, f.dir, f.most)
+		s, err := m.openStore(f.name, f.dir, f.most)
 		if err != nil {
 			return x, errors.Join(err, closeStores(x.Stores))
 		}
@@ -121,6 +121,26 @@ func (m *Model) offload(o Options, runner compile.Runner) (x engine.Offload, err
 		m.secret = transferSalts(o.KVTransfer.Secret)
 	}
 	return x, nil
+}
+
+// openStore opens a folder or a place in a bucket, whose secret is the model's: the shared one's, if there are two.
+func (m *Model) openStore(name, dir string, most int64) (s offload.Store, err error) {
+	if strings.HasPrefix(dir, s3.Scheme) {
+		b, secret, err := kvstore.OpenBucket(name, dir)
+		if err != nil {
+			return nil, err
+		}
+		m.secret = secret
+		return b, nil
+	}
+	if m.secret, err = kvstore.Secret(dir); err != nil {
+		return nil, err
+	}
+	f, err := kvstore.Open(name, dir, most)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 func closeStores(stores []offload.Store) (err error) {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/s3/s3test"
 )
 
 // keeps are answers to the same prompts from a model that keeps pages beyond its cache: what was answered, and where the prompts were found.
@@ -107,5 +110,50 @@ func TestKVOffload(t *testing.T) {
 			t.Errorf("%s: tenant b found %v tokens of tenant a", c.model, kept)
 		}
 		other.Close()
+	}
+}
+
+// TestKVBucket: what a server has put into a bucket is another's, with the same answers; a store that fails, or that never answers, holds no request up for longer than its prompt may take to
+// compute.
+func TestKVBucket(t *testing.T) {
+	store := s3test.New(t)
+	path := withTokenizer(t, filepath.Join("internal/check/testdata", "llama-default"))
+	prompts := manyPrompts(6, 100)
+	load := func(shared string) *ridge.Model {
+		t.Helper()
+		return loadFrom(t, path, ridge.Options{Context: 144, StepTokens: 64, Parallel: 2, Deterministic: true, Threads: 1, KVOffload: ridge.KVOffload{Shared: shared, Always: true}})
+	}
+	want, logs, _ := keeps(t, load(""), prompts, "a")
+	check := func(what string, found bool) {
+		t.Helper()
+		m := load("s3://bucket/kv")
+		if what == "fails" || what == "hangs" {
+			store.Fail(what == "fails", map[string]time.Duration{"hangs": time.Hour}[what])
+		}
+		began := time.Now()
+		got, gotLogs, kept := keeps(t, m, prompts, "a")
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%s: %d prompts took %v", what, len(prompts), took)
+		}
+		for i := range want {
+			if !slices.Equal(got[i], want[i]) || !slices.Equal(gotLogs[i], logs[i]) {
+				t.Errorf("%s: request %d has other tokens or log-probabilities", what, i)
+			}
+		}
+		if found != (kept[ridge.KeptShared] > 0) {
+			t.Errorf("%s: of the bucket were %v", what, kept)
+		}
+		if err := m.Close(); err != nil { // what waits to be written is written
+			t.Error(err)
+		}
+		store.Fail(false, 0)
+	}
+	check("empty", false)
+	check("another server", true)
+	check("fails", false)
+	check("hangs", false)
+	store.CloseClientConnections()
+	if _, err := ridge.Load(path, ridge.Options{KVOffload: ridge.KVOffload{Shared: "s3://bucket/kv", SharedSize: 1 << 20}}); err == nil || !strings.Contains(err.Error(), "lifecycle") {
+		t.Errorf("a bucket of a size: %v", err)
 	}
 }

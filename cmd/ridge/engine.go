@@ -31,7 +31,7 @@ func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl.Var((*bytesFlag)(&k.HostMemory), "kv-host-memory", "host memory for what leaves the KV cache, from which prompts that begin alike have it copied back; default: none or, with --kv-disk or --kv-shared, what two requests of the whole context take")
 	fl.StringVar(&k.Disk, "kv-disk", "", "folder that keeps what the KV cache has of prompts over restarts; read where that takes less than computing it again; it holds what prompts say, in another form")
 	fl.Var((*bytesFlag)(&k.DiskSize), "kv-disk-size", "most bytes in --kv-disk; of more, the longest unused are removed; default: half of what is free")
-	fl.StringVar(&k.Shared, "kv-shared", "", "folder as --kv-disk, of a file system that several servers share")
+	fl.StringVar(&k.Shared, "kv-shared", "", "folder as --kv-disk, of a file system that several servers share, or s3://BUCKET/PREFIX of a store with S3's API (variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL)")
 	fl.Var((*bytesFlag)(&k.SharedSize), "kv-shared-size", "most bytes in --kv-shared; default: half of what is free")
 	fl.Var((*writePolicyFlag)(&k.WriteBack), "kv-write-policy", "when --kv-disk and --kv-shared are written: write_through, as soon as tokens are computed, or write_back, when the KV cache has no room for them any more")
 	fl.Var((*loadPolicyFlag)(&k.Always), "kv-load-policy", "when tokens are copied or read from where --kv-host-memory, --kv-disk and --kv-shared keep them: priced, where that is predicted to take less than computing them, or always")

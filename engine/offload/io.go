@@ -124,7 +124,7 @@ func (t *Tier) fetch(f *Fetch) {
 	var failed atomic.Bool
 	var next atomic.Int64
 	var streams sync.WaitGroup
-	for range min(streamsOf(f), run) {
+	for range min(t.streams(f), run) {
 		streams.Go(func() {
 			for !failed.Load() && !f.ended.Load() {
 				at := int(next.Add(1)) - 1
@@ -143,12 +143,18 @@ func (t *Tier) fetch(f *Fetch) {
 	}
 }
 
-// streamsOf is how many keys of a fetch are read side by side: those of a peer come over a connection each.
-func streamsOf(f *Fetch) int {
+// streams is how many keys of a fetch are read side by side: those of a peer come over a connection each, and stores that are far away say how many.
+func (t *Tier) streams(f *Fetch) int {
+	n := 1
 	if f.Peer != nil {
-		return 4
+		n = 4
 	}
-	return 1
+	for _, s := range t.options.Stores {
+		if far, ok := s.(interface{ Streams() int }); ok {
+			n = max(n, far.Streams())
+		}
+	}
+	return n
 }
 
 // promised is how many keys host memory or a store has, from the first on, and how many of them each store.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/offload"
@@ -85,8 +84,12 @@ func readFile(path string, key kv.Key, into func(parts []offload.Part) bool) (bo
 	if err != nil {
 		return false, err
 	}
-	r := bufio.NewReaderSize(file, 1<<16)
-	parts, sums, err := readHead(path, r, key, info)
+	return readPages(path, bufio.NewReaderSize(file, 1<<16), info.Size(), key, into)
+}
+
+// readPages reads what a file of so many bytes holds.
+func readPages(path string, r io.Reader, size int64, key kv.Key, into func(parts []offload.Part) bool) (bool, error) {
+	parts, sums, err := readHead(path, r, key, size)
 	if err != nil || !into(parts) {
 		return false, err
 	}
@@ -106,7 +109,7 @@ func readFile(path string, key kv.Key, into func(parts []offload.Part) bool) (bo
 }
 
 // readHead reads what comes before the parts, and holds the file's length to it.
-func readHead(path string, r io.Reader, key kv.Key, info os.FileInfo) (parts []offload.Part, sums []uint32, err error) {
+func readHead(path string, r io.Reader, key kv.Key, size int64) (parts []offload.Part, sums []uint32, err error) {
 	var space [headBytes + kv.MaxGroups*partBytes + 4]byte
 	head := space[:headBytes]
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -126,14 +129,14 @@ func readHead(path string, r io.Reader, key kv.Key, info os.FileInfo) (parts []o
 	}
 	for at := headBytes; at < len(body); at += partBytes {
 		bytes := binary.LittleEndian.Uint64(body[at+4:])
-		if bytes > uint64(info.Size()) {
-			return nil, nil, &damagedError{path, fmt.Sprintf("a part has %d bytes and the file %d", bytes, info.Size())}
+		if bytes > uint64(size) {
+			return nil, nil, &damagedError{path, fmt.Sprintf("a part has %d bytes and the file %d", bytes, size)}
 		}
 		parts = append(parts, offload.Part{Group: int(binary.LittleEndian.Uint32(body[at:])), Bytes: int64(bytes)})
 		sums = append(sums, binary.LittleEndian.Uint32(body[at+12:]))
 	}
-	if fileSize(parts) != info.Size() {
-		return nil, nil, &damagedError{path, fmt.Sprintf("it has %d bytes and not %d", info.Size(), fileSize(parts))}
+	if fileSize(parts) != size {
+		return nil, nil, &damagedError{path, fmt.Sprintf("it has %d bytes and not %d", size, fileSize(parts))}
 	}
 	return parts, sums, nil
 }

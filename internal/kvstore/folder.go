@@ -1,4 +1,4 @@
-// Package kvstore keeps pages of the KV cache in files: of a folder on a disk of this host, or one that several servers share.
+// Package kvstore keeps pages of the KV cache in files: of a folder on a disk of this host, or one that several servers share, or as objects of a bucket.
 package kvstore
 
 import (
