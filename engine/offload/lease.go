@@ -23,6 +23,9 @@ func (t *Tier) Lease(name kv.Key, keys []kv.Key, long time.Duration) {
 	if _, ok := t.leases[name]; ok {
 		return // of another answer to the same request
 	}
+	if p := t.prompts[name]; p != nil && p.released {
+		return // the other server was faster than the prompt's end
+	}
 	var l lease
 	for _, key := range keys {
 		if _, ok := t.host.Find(key); !ok || t.filling[key] != nil || t.leasing >= t.options.Pages[0]/leased {
@@ -47,6 +50,9 @@ func (t *Tier) end(name kv.Key, expired bool) {
 	defer t.mu.Unlock()
 	l, ok := t.leases[name]
 	if !ok {
+		if p := t.prompts[name]; p != nil {
+			p.released = true
+		}
 		return
 	}
 	delete(t.leases, name)
@@ -62,8 +68,9 @@ func (t *Tier) end(name kv.Key, expired bool) {
 
 // computing is a prompt that is computed for another server.
 type computing struct {
-	answers int      // under way
-	last    []kv.Key // whose states come with the end
+	answers  int      // under way
+	last     []kv.Key // whose states come with the end
+	released bool     // the other server has all that it wants
 }
 
 // Expect says that a prompt is being computed which will have a lease of that name, or none: Expected ends it. The pages of the keys last are whole with the end.

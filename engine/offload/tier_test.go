@@ -214,6 +214,12 @@ func TestAwait(t *testing.T) {
 		t.Error("the last page is not there")
 	}
 	x.Release(testKey(100))
+	x.Expect(testKey(101), nil)
+	x.Release(testKey(101)) // the other server has all of it before the end
+	x.Lease(testKey(101), []kv.Key{testKey(0)}, time.Hour)
+	if x.Expected(testKey(101)); x.leasing != 0 || len(x.leases) != 0 {
+		t.Errorf("%d keys are leased to nobody", x.leasing)
+	}
 	x.Expect(testKey(100), nil)
 	time.AfterFunc(time.Millisecond, func() { x.Expected(testKey(100)) })
 	if there, computing := await(3, time.Hour); there || computing {
