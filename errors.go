@@ -31,6 +31,10 @@ var (
 	ErrModelFile = errors.New("ridge: a file of the model was changed while it was in use")
 	// ErrMemory is why a model was not loaded: a device has not the memory for it. Error.Alternatives says what would fit.
 	ErrMemory = errors.New("ridge: the model does not fit into the memory of the device")
+	// ErrNoModel is why Pull fetched nothing: no model has that name, or the repository has no such file. ErrAccess: one has, which takes a token (HF_TOKEN) or its
+	// owner's consent.
+	ErrNoModel = errors.New("ridge: there is no model of that name")
+	ErrAccess  = errors.New("ridge: the model may not be downloaded without a token or its owner's consent")
 	// ErrStep ends a request with which a step of the engine failed, twice: on a GPU often a fault of the device.
 	ErrStep = errors.New("ridge: computing a step failed")
 )

@@ -42,6 +42,16 @@ func TestErrors(t *testing.T) {
 	if errors.Is(wrong, ridge.ErrContextLength) {
 		t.Errorf("%v is about the context", wrong)
 	}
+	var zero, defaults ridge.Params
+	defaults = m.Defaults()
+	zero.MaxTokens, defaults.MaxTokens = 12, 12
+	one, err := ridge.Text(m.Generate(ctx, "Once", zero))
+	if err != nil {
+		t.Errorf("the zero Sampling: %v", err)
+	}
+	if other, err := ridge.Text(m.Generate(ctx, "Once", defaults)); err != nil || one != other {
+		t.Errorf("the zero Sampling answers %q, the defaults %q, %v", one, other, err)
+	}
 	endless := ridge.Greedy()
 	endless.IgnoreEnd = true
 	prompt, err := m.Encode("Once upon a time", true)

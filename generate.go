@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -138,6 +139,9 @@ func (m *Model) run(ctx context.Context, ids []int32, p Params, yield func(Piece
 
 // prepare is an answer to a prompt, and what the engine is to be asked for it.
 func (m *Model) prepare(ids []int32, p Params) (*answer, engine.Request, error) {
+	if reflect.ValueOf(p.Sampling).IsZero() {
+		p.Sampling = m.Defaults().Sampling
+	}
 	a, err := m.newAnswer(ids, p)
 	if err != nil {
 		return nil, engine.Request{}, err

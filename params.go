@@ -29,9 +29,9 @@ const (
 	MaxStops = sample.MaxStopStrings // strings that Params.Stop may have
 )
 
-// Params says how to answer one request. Start from Model.Defaults or Greedy: the zero value is not valid.
+// Params says how to answer one request. The zero value answers as Model.Defaults does, until the answer ends.
 type Params struct {
-	Sampling    Sampling
+	Sampling    Sampling // the zero value is that of Model.Defaults; else start from that or Greedy, since its fields have no defaults one by one
 	MaxTokens   int      // of the answer; 0: until it ends or the context is full
 	Stop        []string // the answer ends before the first of these, MaxStops at most
 	StopIDs     []int32  // or at one of these tokens, beside the model's own

@@ -28,9 +28,9 @@ func Pull(ctx context.Context, name string, o PullOptions) (path string, err err
 	r, err := hub.ParseRef(full)
 	if err != nil {
 		if like := shelf.Like(name); len(like) > 0 {
-			return "", fmt.Errorf("ridge: there is no model called %q; there are %q", name, like)
+			return "", &Error{Kind: ErrNoModel, Reason: fmt.Sprintf("there is no model called %q; there are %q", name, like)}
 		}
-		return "", fmt.Errorf("ridge: %w", err)
+		return "", &Error{Kind: ErrNoModel, Reason: err.Error(), cause: err}
 	}
 	if o.Agent == "" {
 		o.Agent = "ridge"
@@ -46,7 +46,12 @@ func Pull(ctx context.Context, name string, o PullOptions) (path string, err err
 	if o.Progress != nil {
 		progress = func(s hub.Status) { o.Progress(s.Done, s.Total) }
 	}
-	if path, err = h.Pull(ctx, r, progress); err != nil {
+	switch path, err = h.Pull(ctx, r, progress); {
+	case errors.Is(err, hub.ErrUnknown):
+		return "", &Error{Kind: ErrNoModel, Reason: err.Error(), cause: err}
+	case errors.Is(err, hub.ErrDenied):
+		return "", &Error{Kind: ErrAccess, Reason: err.Error(), cause: err}
+	case err != nil:
 		return "", fmt.Errorf("ridge: %w", err)
 	}
 	return path, nil

@@ -1,6 +1,7 @@
 package ridge_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -32,6 +33,17 @@ func TestPull(t *testing.T) {
 	if again, err := ridge.Pull(t.Context(), "tiny/model", ridge.PullOptions{}); err != nil || again != path {
 		t.Errorf("pulled again: %s, %v; want %s", again, err, path)
 	}
+	t.Setenv("HF_HUB_OFFLINE", "")
+	for name, want := range map[string]error{"llama9": ridge.ErrNoModel, "nothing": ridge.ErrNoModel, "no/such": ridge.ErrNoModel, "tiny/model:Q2_K": ridge.ErrNoModel} {
+		if _, err := ridge.Pull(t.Context(), name, ridge.PullOptions{}); !errors.Is(err, want) {
+			t.Errorf("%s: %v is not %q", name, err, want)
+		}
+	}
+	h.Token = "another"
+	if _, err := ridge.Pull(t.Context(), "tiny/model:Q4_0", ridge.PullOptions{}); !errors.Is(err, ridge.ErrAccess) || errors.Is(err, ridge.ErrNoModel) {
+		t.Errorf("without a token: %v", err)
+	}
+	t.Setenv("HF_HUB_OFFLINE", "1")
 	for name, want := range map[string]string{"llama9": "llama3.2:1b", "nothing": "ORG/REPO", "llama3.2:1b": "HF_HUB_OFFLINE"} {
 		if _, err := ridge.Pull(t.Context(), name, ridge.PullOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; %q is wanted", name, err, want)

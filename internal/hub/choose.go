@@ -78,7 +78,7 @@ func choose(r Ref, files []File) (*Model, error) {
 		names = append(names, m.Quant)
 	}
 	slices.Sort(names)
-	return nil, fmt.Errorf("hub: %s has no GGUF file %s; it has %s", r.Repo, r.Quant, strings.Join(slices.Compact(names), ", "))
+	return nil, &refusal{fmt.Errorf("hub: %s has no GGUF file %s; it has %s", r.Repo, r.Quant, strings.Join(slices.Compact(names), ", ")), ErrUnknown}
 }
 
 // quantName finds a quantisation in a file's name, between its other parts.

@@ -1,11 +1,27 @@
 package hub
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 )
+
+// What a hub refuses, for errors.Is.
+var (
+	ErrUnknown = errors.New("hub: there is no such model, revision or file")
+	ErrDenied  = errors.New("hub: the model may not be downloaded without a token or its owner's consent")
+)
+
+// refusal is an error of a kind, in words of its own.
+type refusal struct {
+	error
+	kind error
+}
+
+// Unwrap gives the kind.
+func (r *refusal) Unwrap() error { return r.kind }
 
 // passing is an error that may be gone the next time.
 type passing struct {
@@ -37,15 +53,15 @@ func (h *Hub) refused(r Ref, file string, resp *http.Response) error {
 	code := resp.Header.Get("X-Error-Code")
 	switch s := resp.StatusCode; {
 	case code == "GatedRepo" || s == http.StatusForbidden:
-		return fmt.Errorf("hub: %s may not be downloaded without its owner's consent: accept the conditions at %s, and %s", what, page, token)
+		return &refusal{fmt.Errorf("hub: %s may not be downloaded without its owner's consent: accept the conditions at %s, and %s", what, page, token), ErrDenied}
 	case code == "RevisionNotFound":
-		return fmt.Errorf("hub: %s has no revision %q; %s/tree lists those there are", r.Repo, r.Revision, page)
+		return &refusal{fmt.Errorf("hub: %s has no revision %q; %s/tree lists those there are", r.Repo, r.Revision, page), ErrUnknown}
 	case code == "EntryNotFound" || s == http.StatusNotFound && file != "":
-		return fmt.Errorf("hub: %s has no file %s at revision %s", r.Repo, file, r.Revision)
+		return &refusal{fmt.Errorf("hub: %s has no file %s at revision %s", r.Repo, file, r.Revision), ErrUnknown}
 	case s == http.StatusUnauthorized:
-		return fmt.Errorf("hub: %s does not exist, or is not public (status 401); check the name, and if it is private or gated, %s", what, token)
+		return &refusal{fmt.Errorf("hub: %s does not exist, or is not public (status 401); check the name, and if it is private or gated, %s", what, token), ErrDenied}
 	case s == http.StatusNotFound || code == "RepoNotFound":
-		return fmt.Errorf("hub: there is no model %s on %s; check the name", r.Repo, h.Endpoint)
+		return &refusal{fmt.Errorf("hub: there is no model %s on %s; check the name", r.Repo, h.Endpoint), ErrUnknown}
 	case s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable:
 		after := retryAfter(resp.Header)
 		err := fmt.Errorf("hub: %s has had too many requests (status %d); try again in %v, or with HF_TOKEN set, which allows more", h.Endpoint, s, max(after, time.Second))
