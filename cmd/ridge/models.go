@@ -143,13 +143,19 @@ func confirm(found []hub.Entry) error {
 	if err := printModels(os.Stderr, found); err != nil {
 		return err
 	}
-	fmt.Fprint(os.Stderr, "Delete? [y/N] ")
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-		return errors.New("nothing was deleted")
+	if yes, err := askYes("Delete?"); err != nil || !yes {
+		return cmp.Or(err, errors.New("nothing was deleted"))
 	}
 	return nil
+}
+
+// askYes asks a question on the terminal, to which no is the answer unless y or yes is typed.
+func askYes(question string) (bool, error) {
+	fmt.Fprint(os.Stderr, question, " [y/N] ")
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	a := strings.ToLower(strings.TrimSpace(answer))
+	return a == "y" || a == "yes", nil
 }

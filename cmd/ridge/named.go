@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +10,14 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/term"
+
 	"github.com/ridge-llm/ridge/internal/created"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/hub"
 	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/internal/shelf"
+	"github.com/ridge-llm/ridge/internal/size"
 )
 
 // newHub is the hub that the environment describes.
@@ -129,6 +133,27 @@ func (n named) what() string {
 	return n.ref.String()
 }
 
+// hasRoom says before a model is downloaded that the memory of a backend is too small for it, and on a terminal asks whether it should be all the same: the file may be for
+// another machine.
+func (n named) hasRoom(backend string) error {
+	memory, gpu := device.Memory(backend), device.OnGPU(backend)
+	if n.short.Bytes == 0 || memory == 0 || n.short.Fits(memory, gpu) {
+		return nil
+	}
+	text := fmt.Sprintf("%s needs about %s of memory, and this machine has %s", n.short.Name(), hub.Bytes(n.short.Needs()), size.Text(memory))
+	if best, ok := shelf.Recommend(memory, gpu); ok {
+		text += fmt.Sprintf("; the largest that is recommended for it is %s (%s)", best.Name(), hub.Bytes(best.Bytes))
+	}
+	fmt.Fprintln(os.Stderr, "ridge:", text)
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return nil
+	}
+	if yes, err := askYes(fmt.Sprintf("Download %s all the same?", hub.Bytes(n.short.Bytes))); err != nil || !yes {
+		return cmp.Or(err, errors.New("nothing was downloaded"))
+	}
+	return nil
+}
+
 // looksLikeModel reports whether a word is meant as a model rather than as a prompt: a file or a path, a name of the hub or the shelf or one like those, or name:tag.
 func looksLikeModel(word string) (bool, error) {
 	if word == "" || strings.ContainsAny(word, " \t\n") && !exists(word) {
@@ -210,6 +235,9 @@ func fetchedPath(ctx context.Context, name, backend string) (string, error) {
 	}
 	if path, err := h.Find(*n.ref); !errors.Is(err, hub.ErrNotHere) {
 		return path, err
+	}
+	if err := n.hasRoom(backend); err != nil {
+		return "", err
 	}
 	fmt.Fprintf(os.Stderr, "ridge: %s is not on this machine; downloading it from %s\n", n.what(), h.Endpoint)
 	return pullModel(ctx, h, *n.ref)

@@ -37,6 +37,11 @@ HF_ENDPOINT the URL of another hub; HF_HUB_OFFLINE=1 uses downloaded models only
 			if err != nil {
 				return err
 			}
+			if _, err := h.Find(*n.ref); errors.Is(err, hub.ErrNotHere) {
+				if err := n.hasRoom(""); err != nil {
+					return err
+				}
+			}
 			if n.short.Family != "" {
 				fmt.Fprintf(os.Stderr, "ridge: %s\n", n.what())
 			}

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ridge-llm/ridge/internal/device"
+	"github.com/ridge-llm/ridge/internal/shelf"
 )
 
 // terminal is a terminal that a test types on.
@@ -119,6 +122,25 @@ func TestSession(t *testing.T) {
 	x.write("/bye\r")
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTooLarge: before a model is downloaded that has no room, a terminal is asked.
+func TestTooLarge(t *testing.T) {
+	const name = "gpt-oss:120b"
+	m, _ := shelf.Find(name, 0, false)
+	if memory := device.Memory(""); memory == 0 || m.Fits(memory, false) {
+		t.Skip("this machine has the memory for " + name)
+	}
+	for _, command := range []string{"pull", "run"} {
+		x, cmd := onTerminal(t, []string{"HF_ENDPOINT=http://127.0.0.1:1"}, command, name)
+		x.until(name + " needs about 71.8 GB of memory, and this machine has ")
+		x.until("Download 63.4 GB all the same? [y/N] ")
+		x.write("n\r")
+		x.until("nothing was downloaded")
+		if err := cmd.Wait(); err == nil {
+			t.Errorf("ridge %s ended as if it had done something", command)
+		}
 	}
 }
 
