@@ -82,6 +82,7 @@ func (m *Model) alternatives(o Options) (all []Alternative) {
 	for _, other := range m.elsewhere(o) {
 		add(m.has(other))
 	}
+	add(m.fewerOnGPU(o))
 	if len(all) > 0 {
 		return all
 	}
@@ -159,7 +160,7 @@ func (m *Model) shorter(a Alternative) (Alternative, bool) {
 
 // elsewhere are the same settings on other devices of this machine, and on two GPUs in place of one.
 func (m *Model) elsewhere(o Options) (all []Alternative) {
-	if o.Layout.passes().Splits() {
+	if o.Layout.passes().Splits() || o.GPULayers > 0 {
 		return nil
 	}
 	to := func(flags string, change func(*Options)) {
@@ -204,6 +205,9 @@ func (m *Model) has(a Alternative) (Alternative, bool) {
 
 // measure has the sums of loading done for an alternative on a device, without loading anything.
 func (m *Model) measure(a *Alternative, dev backend.Device) error {
+	if a.Options.GPULayers > 0 {
+		return m.measureSplit(a)
+	}
 	o := a.Options
 	o.Note = nil
 	g, passes, err := m.graphOn(dev, o)

@@ -102,7 +102,7 @@ var policy = []struct {
 	{"internal/evaluate/task", nil, "files of benchmarks as prompts; it knows no models"},
 	{"internal/evaluate", []string{"graph", "pass", "model", "compile", "compile/earlyexit", "backend", "tokenizer", "internal/evaluate/task", "internal/modeldir", "internal/regular"}, "any model on any device, over a text"},
 	{"internal/check", []string{"graph", "pass", "model", "compile", "compile/ranks", "comm/world", "backend", "weights", "weights/adapter", "internal/modeldir"}, "goldens against any device"},
-	{"", []string{"quant/...", "graph", "pass", "model", "weights/...", "backend/...", "comm/world", "compile/...", "price", "engine/...", "tokenizer", "chat/...", "internal/..."}, "the library wires everything"},
+	{"", []string{"quant/...", "graph", "pass", "model", "weights/...", "backend/...", "comm/world", "compile/...", "price/...", "engine/...", "tokenizer", "chat/...", "internal/..."}, "the library wires everything"},
 	{"bench/throughput", []string{"graph", "pass", "model", "compile", "compile/earlyexit", "price", "quant", "backend", "backend/sampling"}, "any model on any device that can measure itself"},
 	{"bench/speculate", []string{"graph", "pass", "model", "compile", "price", "quant", "backend", "engine", "engine/draft/...", "engine/sample", "engine/sched"}, "the engine on any model, with answers that are given"},
 	{"bench/...", nil, "programs that run other programs"},

@@ -165,7 +165,7 @@ func (m *Model) seed(o Options, runner compile.Runner) (seed [32]byte, err error
 	}
 	sum := sha256.New()
 	for _, fact := range []any{
-		"pages of keys and values, version 2", buildVersion(), print, o.Cache, o.Quantization, layout, m.limits.PageSize, m.pooling,
+		"pages of keys and values, version 2", buildVersion(), print, o.Cache, o.Quantization, layout, m.split.facts(), m.limits.PageSize, m.pooling,
 		strings.SplitN(info.Name, ":", 2)[0], kernels, info.Kernels, info.Act, info.Q8, info.BF16, o.Deterministic,
 	} {
 		fmt.Fprintf(sum, "%q\n", fmt.Sprint(fact))

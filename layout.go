@@ -108,6 +108,9 @@ func parts(g *graph.Graph, o pass.Options) (all []*graph.Graph, err error) {
 
 // place compiles the graph, with as many pages of the cache as the options and the other models of the Runtime allow.
 func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, error) {
+	if o.GPULayers > 0 {
+		return m.placeSplit(o, g, passes)
+	}
 	whole, err := pass.Run(g, pass.All, passes)
 	if err != nil {
 		return nil, err
@@ -244,5 +247,6 @@ func (m *Model) closeDevices() error {
 	for _, d := range m.others {
 		err = errors.Join(err, d.Close())
 	}
+	m.device, m.others = nil, nil
 	return err
 }

@@ -39,7 +39,7 @@ type Options struct {
 	Policy      string // in which order waiting requests are taken: fcfs, priority, longest-prefix …; "" is fcfs (see ridge serve --help)
 	PrefixIndex string // how cached beginnings of prompts are found: radix, hash or none; "" is radix
 	MaxWaiting  int    // requests that wait at most, more are refused with ErrQueueFull; 0: 4096
-	StepTokens  int    // tokens that a step computes at most; 0: 512, on a GPU 2048, on each device of Layout.Sequence
+	StepTokens  int    // tokens that a step computes at most; 0: 512, on a GPU that has all layers 2048, on each device of Layout.Sequence
 
 	// TargetITL is the time between two tokens of an answer that prompts beside it should leave. 0: what a step's answers take alone, four times
 	// over, by the prices of steps; NoTargetITL: any time, prompts are read in chunks as large as a step.
@@ -80,6 +80,9 @@ type Options struct {
 
 	// Layout spreads the model over several devices of the backend, which on a CPU share its threads.
 	Layout Layout
+	// GPULayers is how many of the model's last layers, with what is behind them, are on the GPU of Backend, where those before are on the CPU: see docs/parallel.md.
+	// 0: all; NoGPULayers: none; AutoGPULayers: as many as there is memory for, where that is faster than the CPU alone.
+	GPULayers GPULayers
 	// Ranks spreads the devices of Layout over processes. The zero value is this process.
 	Ranks Ranks
 
@@ -117,7 +120,11 @@ const (
 
 // stepTokens is how many rows a step may have, at most: what a chunk of a long prompt is.
 func (o Options) stepTokens() int {
-	return cmp.Or(o.StepTokens, device.StepTokens(o.Backend)*max(o.Layout.Sequence, 1))
+	name := o.Backend
+	if o.GPULayers != 0 { // the CPU is what steps wait for
+		name = "cpu"
+	}
+	return cmp.Or(o.StepTokens, device.StepTokens(name)*max(o.Layout.Sequence, 1))
 }
 
 // check refuses settings that mean nothing.
@@ -154,6 +161,12 @@ func (o Options) check() error {
 		return err
 	}
 	if err := o.Layout.check(o); err != nil {
+		return err
+	}
+	if err := o.GPULayers.Check(o.Backend, o.Layout); err != nil {
+		return err
+	}
+	if err := o.GPULayers.check(o); err != nil {
 		return err
 	}
 	if err := o.Ranks.check(o.Layout, o.Backend); err != nil {

@@ -3,6 +3,7 @@ package ridge
 import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine/sched"
+	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/calibrate"
 	"github.com/ridge-llm/ridge/price"
 )
@@ -15,8 +16,90 @@ func profileOf(dev backend.Device) *price.Profile {
 	return calibrate.Nominal(dev)
 }
 
+// stepPrice is the price of a model's steps: of a price.Model, or of several.
+type stepPrice interface {
+	Predict(*graph.Step) float64
+	PredictShape(price.Shape) float64
+	Explain(*graph.Step) [price.Causes]float64
+	Floor(*graph.Step) float64
+	Observe(s *graph.Step, seconds float64) (predicted float64)
+	Error() (ratio float64, steps int64)
+	Last() (predicted, actual float64)
+	Late() float64
+	Trusted() bool
+}
+
+// priced prices the steps of a program.
+func (m *Model) priced(prog *loaded, p *price.Profile) (stepPrice, error) {
+	if m.split != nil {
+		all, err := m.split.prices()
+		if err != nil {
+			return nil, err
+		}
+		return all, nil
+	}
+	one, err := price.New(prog.whole, p)
+	if err != nil {
+		return nil, err
+	}
+	return one, nil
+}
+
+// prices are those of parts that devices compute one after the other: a step takes their sum. Of what a step took, each part has as much as it was predicted to have.
+type prices []*price.Model
+
+func (all prices) sum(of func(*price.Model) float64) (seconds float64) {
+	for _, p := range all {
+		seconds += of(p)
+	}
+	return seconds
+}
+
+func (all prices) Predict(s *graph.Step) float64 {
+	return all.sum(func(p *price.Model) float64 { return p.Predict(s) })
+}
+
+func (all prices) PredictShape(s price.Shape) float64 {
+	return all.sum(func(p *price.Model) float64 { return p.PredictShape(s) })
+}
+
+func (all prices) Floor(s *graph.Step) float64 {
+	return all.sum(func(p *price.Model) float64 { return p.Floor(s) })
+}
+
+func (all prices) Explain(s *graph.Step) (by [price.Causes]float64) {
+	for _, p := range all {
+		for cause, seconds := range p.Explain(s) {
+			by[cause] += seconds
+		}
+	}
+	return by
+}
+
+func (all prices) Observe(s *graph.Step, seconds float64) (predicted float64) {
+	whole := all.Predict(s)
+	return all.sum(func(p *price.Model) float64 { return p.Observe(s, seconds*p.Predict(s)/whole) })
+}
+
+func (all prices) Last() (predicted, actual float64) {
+	for _, p := range all {
+		each, took := p.Last()
+		predicted, actual = predicted+each, actual+took
+	}
+	return predicted, actual
+}
+
+// Error implements stepPrice: all parts have the same.
+func (all prices) Error() (ratio float64, steps int64) { return all[0].Error() }
+
+// Late implements stepPrice.
+func (all prices) Late() float64 { return all[0].Late() }
+
+// Trusted implements stepPrice.
+func (all prices) Trusted() bool { return all[0].Trusted() }
+
 // pricing is the engine's Predictor: the price of steps, corrected by those that ran; it observes as the Model does.
-type pricing struct{ *price.Model }
+type pricing struct{ stepPrice }
 
 // Predict implements predict.Predictor. While recent predictions were too far off there is no telling, and the engine goes
 // by averages of what it measured.

@@ -40,7 +40,6 @@ import (
 	"github.com/ridge-llm/ridge/internal/recording"
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
-	"github.com/ridge-llm/ridge/price"
 	"github.com/ridge-llm/ridge/tokenizer"
 )
 
@@ -50,9 +49,10 @@ type Model struct {
 	dir         *modeldir.Dir
 	device      backend.Device
 	backend     string           // Options.Backend
-	others      []backend.Device // of a layout, beside it
+	others      []backend.Device // of a layout, or of a split, beside it
+	split       *split           // nil: all layers are on devices of one backend
 	engine      *engine.Engine
-	price       *price.Model // nil: steps cannot be priced
+	price       stepPrice // nil: steps cannot be priced
 	tokenizer   *tokenizer.Tokenizer
 	template    *chat.Template // nil: the model brings none
 	guard       *chat.Guard    // nil: control tokens in content act as tokens
@@ -75,6 +75,7 @@ type Model struct {
 	adapters    *adapterSet
 	runtime     *Runtime
 	reserved    int64 // bytes of the device that the Runtime has reserved for the model
+	reservedCPU int64 // likewise of the CPU, for the first layers of a split model
 	ownsRuntime bool
 	closing     sync.Once
 	closed      error
@@ -202,9 +203,24 @@ func (m *Model) compile(o Options) error {
 	if err := m.errDiffusion(o); err != nil {
 		return err
 	}
+	if o.GPULayers == NoGPULayers {
+		o.Backend, o.GPULayers = "cpu", 0
+	}
 	g, passes, err := m.graph(o)
 	if err != nil {
 		return err
+	}
+	asked := o.Backend
+	if o, err = m.divide(o, g); err != nil {
+		return err
+	}
+	if o.Backend != asked { // the CPU takes less time alone
+		if err := m.closeDevices(); err != nil {
+			return err
+		}
+		if g, passes, err = m.graph(o); err != nil {
+			return err
+		}
 	}
 	m.quantization = o.Quantization
 	prog, err := m.place(o, g, passes)
@@ -226,7 +242,7 @@ func (m *Model) startEngine(o Options, prog *loaded) error {
 	settings := o.engine()
 	settings.Diffusion = m.finding()
 	var err error
-	if m.price, err = price.New(prog.whole, profile); err == nil {
+	if m.price, err = m.priced(prog, profile); err == nil {
 		settings.Predictor = pricing{m.price}
 	}
 	var page int64
@@ -293,6 +309,9 @@ func (m *Model) Vocab() int { return m.dir.Model.Config.Vocab }
 
 // Device describes where the model runs: "cpu (amd64, 2 threads)".
 func (m *Model) Device() string {
+	if m.split != nil {
+		return m.split.String()
+	}
 	i := m.device.Info()
 	return fmt.Sprintf("%s (%s)", i.Name, i.Detail)
 }
@@ -360,6 +379,9 @@ func (m *Model) Close() error {
 		m.files.Lock()
 		m.closed = errors.Join(m.closed, m.dir.Close())
 		m.files.Unlock()
+		if m.reservedCPU > 0 {
+			m.runtime.giveBack(cpuName, m.reservedCPU)
+		}
 		m.runtime.leave(name, m.reserved)
 		if m.ownsRuntime {
 			m.closed = errors.Join(m.closed, m.runtime.Close())

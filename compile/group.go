@@ -206,6 +206,14 @@ func (x *Group) Memory() (m Memory) {
 	return m
 }
 
+// Memories is what each device has of Memory.
+func (x *Group) Memories() (all []Memory) {
+	for _, p := range x.programs {
+		all = append(all, p.Memory())
+	}
+	return all
+}
+
 // CopyPage implements Runner.
 func (x *Group) CopyPage(group int, from, to int32) error {
 	return x.all(func(p *Program) error { return p.CopyPage(group, from, to) })

@@ -16,7 +16,6 @@ import (
 	"github.com/ridge-llm/ridge/model"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/price"
-	"github.com/ridge-llm/ridge/quant"
 )
 
 // Test is one row to measure: sequences of depth tokens in the cache each either read Prompt tokens at once or decode
@@ -72,6 +71,7 @@ type Runner struct {
 	exits  *earlyexit.Runner // it is prog; nil: no token leaves early
 	graph  *graph.Graph      // as one device computes it
 	share  int               // devices that share the work
+	stages []stage           // of devices of several backends; nil: all are of one
 	price  *price.Model      // nil: there is no profile of the device
 	peaks  backend.Peaks
 	info   backend.Info
@@ -87,18 +87,39 @@ type Runner struct {
 	waits   bool              // a step's tokens have not been waited for yet
 }
 
+// stage is a device's part of a model.
+type stage struct {
+	graph *graph.Graph
+	peaks backend.Peaks
+}
+
 // Options bounds what will be measured.
 type Options struct {
-	Cache   graph.Type
-	Weights quant.Format // that matrices in floats are quantised to on load; Invalid: they stay as they are
-	Inputs  pass.Inputs  // how inputs of matrices in INT8 are rounded
-	Tokens  int          // the longest sequence
-	Batch   int          // the most sequences
-	Chunk   int          // the most tokens of a step
-	Layout  pass.Layout  // over several devices
-	LoRAs   pass.Adapters
+	Cache        graph.Type
+	Quantization string      // of matrices in floats on load, as pass.OnLoadFormat has it; "": they stay as they are
+	Tokens       int         // the longest sequence
+	Batch        int         // the most sequences
+	Chunk        int         // the most tokens of a step
+	Layout       pass.Layout // over several devices
+	Last         int         // the second of two devices, which may be of another backend, has so many last layers; 0: the Layout says what they have
+	LoRAs        pass.Adapters
 	// EarlyExit has tokens leave the model early; nil: none does. On one device.
 	EarlyExit *earlyexit.Options
+}
+
+// member is a device with the graph before the passes as it computes it.
+func member(m *model.Model, d backend.Device, o Options) (x compile.Member, err error) {
+	info := d.Info()
+	if x.Graph, err = m.Graph(model.Options{Act: info.Act, Cache: o.Cache}); err != nil {
+		return x, err
+	}
+	weights, err := pass.OnLoadFormat(o.Quantization, info.Act)
+	if err != nil {
+		return x, fmt.Errorf("throughput: --quantization: %w", err)
+	}
+	x.Device = d
+	x.Passes = pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Inputs: pass.OnLoadInputs(o.Quantization), Kernels: compile.Kernels{Device: d}, Adapters: o.LoRAs}
+	return x, nil
 }
 
 // New compiles a model for a device, or those of a layout, and measures the first one's peaks.
@@ -109,12 +130,16 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 		return nil, fmt.Errorf("throughput: device %s cannot measure its own peaks; take cpu or cuda", dev.Info().Name)
 	}
 	info := dev.Info()
-	g, err := m.Graph(model.Options{Act: info.Act, Cache: o.Cache})
-	if err != nil {
-		return nil, err
+	var members []compile.Member
+	for _, d := range devices {
+		x, err := member(m, d, o)
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, x)
 	}
-	passes := pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: o.Weights, Inputs: o.Inputs, Kernels: compile.Kernels{Device: dev}, Adapters: o.LoRAs}
-	whole, err := pass.Run(g, pass.All, passes)
+	g := members[0].Graph
+	whole, err := pass.Run(g, pass.All, members[0].Passes)
 	if err != nil {
 		return nil, err
 	}
@@ -130,23 +155,32 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 			prog = r.one
 		}
 		if err == nil && o.EarlyExit != nil {
-			r.exits, err = earlyexit.Compile(r.one, g, files, *o.EarlyExit, func(g *graph.Graph) (*graph.Graph, error) { return pass.Run(g, pass.All, passes) })
+			r.exits, err = earlyexit.Compile(r.one, g, files, *o.EarlyExit, func(g *graph.Graph) (*graph.Graph, error) { return pass.Run(g, pass.All, members[0].Passes) })
 			if prog = r.exits; err != nil {
 				r.one.Close()
 			}
 		}
 	} else {
-		if passes.Layout, err = o.Layout.Fit(g); err != nil {
+		l := o.Layout
+		if o.Last > 0 {
+			l = pass.Split(g.Layers(), o.Last)
+		}
+		if l, err = l.Fit(g); err != nil {
 			return nil, fmt.Errorf("throughput: %w", err)
 		}
-		lim.Divide(passes.Layout.PageRanks())
-		prog, err = compile.CompileGroup(g, passes, devices, files, lim)
+		lim.Divide(l.PageRanks())
+		if o.Last > 0 {
+			if r.stages, err = stagesOf(members, l); err != nil {
+				return nil, err
+			}
+		}
+		prog, err = compile.CompileMembers(l, members, files, lim)
 	}
 	if err != nil {
 		return nil, err
 	}
 	prog.Warm()
-	*r = Runner{prog: prog, one: r.one, exits: r.exits, graph: whole, share: len(devices), info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rank: o.LoRAs.Rank, rnd: rand.New(rand.NewPCG(1, 2))}
+	*r = Runner{prog: prog, one: r.one, exits: r.exits, graph: whole, share: len(devices), stages: r.stages, info: info, vocab: prog.Vocab(), chunk: lim.Tokens, rank: o.LoRAs.Rank, rnd: rand.New(rand.NewPCG(1, 2))}
 	if !prog.CanSample() {
 		r.logits = make([]float32, o.Batch*r.vocab)
 	}
@@ -156,6 +190,27 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 	}
 	r.peaks, err = measurer.Peaks()
 	return r, err
+}
+
+// stagesOf are the parts of a model on devices of several backends, and what the devices can do.
+func stagesOf(members []compile.Member, l pass.Layout) (all []stage, err error) {
+	for i, x := range members {
+		measurer, ok := x.Device.(backend.Measurer)
+		if !ok {
+			return nil, fmt.Errorf("throughput: device %s cannot measure its own peaks; take cuda", x.Device.Info().Name)
+		}
+		o := x.Passes
+		o.Layout, o.Rank = l, l.Rank(i)
+		var s stage
+		if s.graph, err = pass.Run(x.Graph, pass.All, o); err != nil {
+			return nil, err
+		}
+		if s.peaks, err = measurer.Peaks(); err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
 }
 
 // Peaks is what the device could do when New measured it.
@@ -269,6 +324,14 @@ func (r *Runner) steps(t Test) []*graph.Step {
 // floor is the least time of a step.
 func (r *Runner) floor(s *graph.Step) time.Duration {
 	var sum time.Duration
+	for _, x := range r.stages {
+		for _, n := range x.graph.Nodes {
+			sum += x.peaks.Floor(n, s)
+		}
+	}
+	if r.stages != nil {
+		return sum
+	}
 	for _, n := range r.graph.Nodes {
 		sum += r.peaks.Floor(n, s)
 	}

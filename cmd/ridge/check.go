@@ -17,6 +17,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/check"
 	"github.com/ridge-llm/ridge/internal/device"
+	"github.com/ridge-llm/ridge/internal/modeldir"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/weights/adapter"
 )
@@ -27,6 +28,7 @@ func checkCommand() *cobra.Command {
 	var golden, base string
 	var asJSON bool
 	var layout ridge.Layout
+	var onGPU gpuLayers
 	var processes rankFlags
 	cmd := &cobra.Command{
 		Use:   "check MODEL|ADAPTER",
@@ -53,13 +55,13 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
   ridge check model-f32.gguf --golden path/to/hf-model`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all := ridge.Options{Backend: o.Backend, Threads: o.Threads, Layout: layout}
+			all := ridge.Options{Backend: o.Backend, Threads: o.Threads, Layout: layout, GPULayers: ridge.GPULayers(onGPU)}
 			if err := processes.prepare(cmd.Context(), &all); err != nil {
 				return err
 			}
 			o.Transport = all.Ranks.GPUTransport()
 			how := check.Options{Layout: pass.Layout{Tensor: layout.Tensor, Pipeline: layout.Pipeline, Data: 1, Expert: layout.Expert, Sequence: layout.Sequence, Method: layout.SequenceMethod}, Cache: graph.F32, Chunk: chunk}
-			devices, err := checkDevices(o, all, &how)
+			devices, err := checkDevices(o, all, args[0], &how)
 			if err != nil {
 				return err
 			}
@@ -106,6 +108,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 	}
 	addDevice(cmd, &o.Backend, &o.Threads, &o.Deterministic)
 	addLayout(cmd.Flags(), &layout)
+	onGPU.add(cmd.Flags())
 	processes.add(cmd.Flags())
 	cmd.Flags().StringVar(&base, "base", "", "the model that an adapter is for; default: what its configuration says")
 	cmd.Flags().StringVar(&golden, "golden", "", "directory of golden.safetensors or golden.json; default: the model's")
@@ -115,9 +118,21 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 }
 
 // checkDevices opens the devices of a layout or, where each is of a process of its own, this one's, and then says how the processes meet.
-func checkDevices(o device.Options, all ridge.Options, how *check.Options) ([]backend.Device, error) {
+func checkDevices(o device.Options, all ridge.Options, path string, how *check.Options) (devices []backend.Device, err error) {
 	r := all.Ranks
-	if r.Rendezvous == "" {
+	onGPU := gpuLayers(all.GPULayers)
+	switch {
+	case onGPU != 0 && r.Rendezvous != "":
+		return nil, errors.New("check: --gpu-layers is of one process; leave out --ranks and --rendezvous")
+	case onGPU != 0:
+		b, err := modeldir.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer b.Close()
+		devices, how.Last, err = onGPU.open(o, all.Layout, b.Model)
+		return devices, err
+	case r.Rendezvous == "":
 		return openDevices(o, all.Layout)
 	}
 	if err := all.Layout.Check(); err != nil {

@@ -20,7 +20,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "ridge:", err)
 		os.Exit(1)
 	}
-	err := root().ExecuteContext(stopBySignal())
+	command := root()
+	command.SetArgs(llamaShort(os.Args[1:]))
+	err := command.ExecuteContext(stopBySignal())
 	switch {
 	case err == nil:
 	case errors.Is(err, errFailed):

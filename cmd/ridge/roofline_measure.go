@@ -8,7 +8,6 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/bench/throughput"
 	"github.com/ridge-llm/ridge/internal/device"
-	"github.com/ridge-llm/ridge/pass"
 )
 
 // measureRuns is how often each step is timed; the median counts.
@@ -38,11 +37,7 @@ func (r *rooflineReport) measure(arg string, s *rooflineSetting, o device.Option
 		return err
 	}
 	defer dev.Close()
-	weights, err := pass.OnLoadFormat(s.shape.quantization, dev.Info().Act)
-	if err != nil {
-		return err
-	}
-	m, err := throughput.New(b.Model, b, []backend.Device{dev}, throughput.Options{Cache: s.shape.kvType, Weights: weights, Inputs: pass.OnLoadInputs(s.shape.quantization), Tokens: s.context + s.prompt, Batch: s.batch, Chunk: max(s.prompt, s.batch)})
+	m, err := throughput.New(b.Model, b, []backend.Device{dev}, throughput.Options{Cache: s.shape.kvType, Quantization: s.shape.quantization, Tokens: s.context + s.prompt, Batch: s.batch, Chunk: max(s.prompt, s.batch)})
 	if err != nil {
 		return err
 	}

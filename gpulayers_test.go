@@ -1,0 +1,71 @@
+package ridge_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ridge-llm/ridge"
+)
+
+// TestGPULayers: models whose last layers are on another backend, the reference in place of a GPU, give the answers of the CPU, wherever they are cut: with prefixes found in the cache, with so
+// little of it that requests are preempted, with windows, experts and states, and with drafts.
+func TestGPULayers(t *testing.T) {
+	for _, c := range []struct {
+		model   string
+		layers  int
+		on      []ridge.GPULayers
+		options ridge.Options
+	}{
+		{"llama-default", 2, []ridge.GPULayers{ridge.NoGPULayers, 1, 2, 99}, ridge.Options{KV: ridge.Budget{Bytes: 96 << 10}}},
+		{"llama-default", 2, []ridge.GPULayers{1}, ridge.Options{Speculation: ridge.Speculation{Method: "ngram"}}},
+		{"gptoss-yarn", 2, []ridge.GPULayers{1}, ridge.Options{}},
+		{"qwen3.5-wide", 4, []ridge.GPULayers{1, 3}, ridge.Options{}},
+	} {
+		dir := withTokenizer(t, "internal/check/testdata/"+c.model)
+		c.options.Threads, c.options.Cache, c.options.Context, c.options.Deterministic = 1, "f32", 128, true // else an answer depends on those beside it
+		want := answers(t, loadFrom(t, dir, c.options))
+		c.options.Backend = "ref"
+		for _, n := range c.on {
+			c.options.GPULayers = n
+			t.Run(fmt.Sprintf("%s %d", c.model, n), func(t *testing.T) {
+				m := loadFrom(t, dir, c.options)
+				if got := answers(t, m); !slices.EqualFunc(got, want, slices.Equal) {
+					t.Errorf("answers are\n%v\nand should be\n%v", got, want)
+				}
+				parts := fmt.Sprintf("the last %d of %d layers on ref", n, c.layers)
+				if n < 0 {
+					parts = "cpu ("
+				} else if int(n) >= c.layers {
+					parts = "ref ("
+				}
+				if d := m.Device(); !strings.HasPrefix(d, parts) {
+					t.Errorf("it runs on %q and should on %q", d, parts)
+				}
+				if s := m.PriceStats(); s.Steps == 0 || s.Predicted <= 0 {
+					t.Errorf("steps are not priced: %+v", s)
+				}
+			})
+		}
+	}
+}
+
+// TestGPULayersRefused: what does not go with layers on two backends is refused by name before anything is loaded.
+func TestGPULayersRefused(t *testing.T) {
+	for want, o := range map[string]ridge.Options{
+		"--gpu-layers) is -3": {Backend: "ref", GPULayers: -3},
+		"add --backend cuda":  {GPULayers: 4},
+		"the layout tp2 pp1":  {Backend: "ref", GPULayers: 4, Layout: ridge.Layout{Tensor: 2}},
+		"EarlyExit":           {Backend: "ref", GPULayers: 4, EarlyExit: ridge.EarlyExit{Layers: []int{1}}},
+		"by mtp":              {Backend: "ref", GPULayers: 4, Speculation: ridge.Speculation{Method: "mtp"}},
+		"which the CPU has":   {Backend: "ref", GPULayers: 4, Cache: "fp8"},
+	} {
+		if m, err := ridge.Load("", o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: the error is %v, and should have %q", o.GPULayers, err, want)
+			if err == nil {
+				m.Close()
+			}
+		}
+	}
+}
