@@ -64,7 +64,16 @@ func isCollective(op graph.Op) bool {
 	case graph.AllReduce, graph.AllGather, graph.AllToAll, graph.Send, graph.Recv:
 		return true
 	}
+	if reduces(op) {
+		return true
+	}
 	return isExchange(op) || isRing(op)
+}
+
+// reduces tells the fused op that begins with an all-reduce. The host does not compute it.
+func reduces(op graph.Op) bool {
+	o, ok := op.(*graph.Fused)
+	return ok && o.Kind == graph.AllReduceAddNorm
 }
 
 // together makes what runs a node that several devices compute together.

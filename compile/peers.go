@@ -69,6 +69,9 @@ func (r *Ranks) of(op graph.Op) backend.Peers {
 	case graph.AllReduce, graph.AllGather:
 		return r.tensor
 	}
+	if reduces(op) {
+		return r.tensor
+	}
 	return nil
 }
 
@@ -80,7 +83,7 @@ func (p *Program) Abort(err error) {
 }
 
 // collective is the launch of a collective: the device's own, or one of the host.
-func (p *Program) collective(n *graph.Node) (l backend.Launch, name string, err error) {
+func (p *Program) collective(n *graph.Node, weights map[*graph.Weight]placed) (l backend.Launch, name string, err error) {
 	peers := p.ranks.of(n.Op)
 	if peers == nil {
 		l, err = p.together(n)
@@ -92,6 +95,9 @@ func (p *Program) collective(n *graph.Node) (l backend.Launch, name string, err 
 	}
 	for _, v := range n.Out {
 		a.Out = append(a.Out, p.buffer(v))
+	}
+	for _, w := range n.Weights {
+		a.Weights = append(a.Weights, weights[w].Weight)
 	}
 	if l, err = peers.Bind(n, a); err != nil {
 		return nil, "", fmt.Errorf("compile: %s: %w", n, err)

@@ -106,7 +106,7 @@ func (p *Program) bindAll(l *plan, arena backend.Buffer, files Tensors) error {
 		n := l.graph.Nodes[i]
 		if isCollective(n.Op) {
 			var err error
-			if l.launches[i], l.names[i], err = p.collective(n); err != nil {
+			if l.launches[i], l.names[i], err = p.collective(n, l.weights); err != nil {
 				return err
 			}
 			continue

@@ -176,7 +176,7 @@ func (p *Program) refusal(n *graph.Node) error {
 	return fmt.Errorf("compile: device %s has no kernel for node %s%s", p.dev.Info().Name, n, why)
 }
 
-// unfuse is a graph whose fused ops that the device has no kernel for are taken apart, until none is left; and with them the norms that are
+// unfuse is a graph whose fused ops that the device has no kernel for, or the host has to compute a part of, are taken apart, until none is left; and with them the norms that are
 // deferred to such a one.
 func (p *Program) unfuse(g *graph.Graph) (*graph.Graph, error) {
 	for {
@@ -188,7 +188,8 @@ func (p *Program) unfuse(g *graph.Graph) (*graph.Graph, error) {
 		}
 		found := false
 		next, err := graph.Rewrite(g, func(r *graph.Rewriter, n *graph.Node) bool {
-			if !lacks[n.Out[len(n.Out)-1]] && len(p.dev.Kernels(n)) > 0 || !r.Unfuse(n) {
+			has := len(p.dev.Kernels(n)) > 0 && !(reduces(n.Op) && p.ranks.of(n.Op) == nil)
+			if !lacks[n.Out[len(n.Out)-1]] && has || !r.Unfuse(n) {
 				return false
 			}
 			found = true

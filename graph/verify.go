@@ -80,9 +80,11 @@ func (n *Node) reads(v *Value) error {
 
 // sums tells the ops that add the summands of several devices.
 func sums(o Op) bool {
-	switch o.(type) {
+	switch o := o.(type) {
 	case AllReduce, SumRows:
 		return true
+	case *Fused:
+		return o.Kind == AllReduceAddNorm
 	}
 	return false
 }

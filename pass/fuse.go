@@ -32,6 +32,7 @@ var fusions = []row{
 	{"NormQuantize", "RMSNorm or AddNorm, Quantize of the norm that nothing else reads", findNormQuantize, false},
 	{"AddNormRouter", "AddNorm, Linear of the norm that scores experts", findAddNormRouter, false},
 	{"MoEAddNorm", "MoE, AddNorm of what it makes", findMoEAddNorm, false},
+	{"AllReduceAddNorm", "AllReduce, AddNorm of the sum that nothing else reads", findAllReduceAddNorm, false},
 	{"HeadNormAttention", "RMSNorm of each head of queries and of keys, RoPE, KVWrite, Attention", findHeadNormAttention, false},
 	{"RoPEAttention", "RoPE of queries and of keys, KVWrite, Attention", findRoPEAttention, false},
 	{"RoPEKVWrite", "RoPE of queries and of keys, KVWrite", findRoPEKVWrite, false},

@@ -91,6 +91,37 @@ func TestUnfuse(t *testing.T) {
 	}
 }
 
+// TestFuseAllReduce: what two devices add up is one node with the norm behind it, of every block of a model; it sends what it sent, and taken apart it is
+// what was there.
+func TestFuseAllReduce(t *testing.T) {
+	for name, want := range map[string]int{"llama-default": 3, "mixtral-window": 1, "gpt2-untied": 0} { // behind the last block rows are selected; mixtral's router takes the norm before experts; gpt2's are LayerNorms
+		part, err := pass.Partition(small(t, name), pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fused, err := pass.Fuse(part, pass.Options{Kernels: everything{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, n := range fused.Nodes {
+			if o, ok := n.Op.(*graph.Fused); ok && o.Kind == graph.AllReduceAddNorm {
+				found++
+			}
+		}
+		if found != want {
+			t.Errorf("%s: %d sums of devices are one node with their norm, want %d:\n%s", name, found, want, fused)
+		}
+		step := &graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 3, Past: 5}}}
+		if was, now := part.Work(step), fused.Work(step); now.LinkBytes != was.LinkBytes || now.Messages != was.Messages || now.FLOPs != was.FLOPs || now.Bytes() > was.Bytes() {
+			t.Errorf("%s: the fused graph does %+v and the graph %+v", name, now, was)
+		}
+		if got := lines(unfused(t, fused)); !slices.Equal(got, lines(part)) {
+			t.Errorf("%s: taken apart there is\n%s\nand before there was\n%s", name, strings.Join(got, "\n"), part)
+		}
+	}
+}
+
 // names are the ops of a graph's nodes.
 func names(g *graph.Graph) (all []string) {
 	for _, n := range g.Nodes {

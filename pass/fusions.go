@@ -56,6 +56,26 @@ func findNormQuantize(m *matcher) (found []match) {
 	return found
 }
 
+// findAllReduceAddNorm finds what devices add up and only a norm reads.
+func findAllReduceAddNorm(m *matcher) (found []match) {
+	for _, n := range m.g.Nodes {
+		if _, ok := n.Op.(graph.AllReduce); !ok {
+			continue
+		}
+		norm := m.only(n.Out[0])
+		if norm == nil {
+			continue
+		}
+		if _, ok := norm.Op.(graph.AddNorm); !ok {
+			continue
+		}
+		if f, ok := m.fused(graph.AllReduceAddNorm, []*graph.Node{n, norm}, norm.Out...); ok {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
 // findAddNormRouter finds the sums before blocks of experts.
 func findAddNormRouter(m *matcher) (found []match) {
 	for _, n := range m.g.Nodes {

@@ -59,17 +59,17 @@ func fusionOf(k graph.Kind) (f fusion, ok bool) {
 
 // fused lists the ways to compute a fused node.
 func (d *Device) fused(n *graph.Node) []backend.Kernel {
-	f, ok := fusionOf(n.Op.(*graph.Fused).Kind)
-	if !ok {
-		return nil
-	}
 	parts := graph.Parts(n)
+	if n.Op.(*graph.Fused).Kind == graph.AllReduceAddNorm {
+		return d.reduceNorms(parts)
+	}
 	for _, p := range parts {
 		if len(d.Kernels(p)) == 0 {
 			return nil
 		}
 	}
-	if !f.fits(d, n, parts) {
+	f, ok := fusionOf(n.Op.(*graph.Fused).Kind)
+	if !ok || !f.fits(d, n, parts) {
 		return nil
 	}
 	return []backend.Kernel{fusedKernel{d, f}}

@@ -18,6 +18,8 @@ func (p *peers) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 		switch o := n.Op.(type) {
 		case graph.AllReduce:
 			put, err = p.bindReduce(n, a, o.Ranks)
+		case *graph.Fused:
+			put, err = p.bindReduceNorm(n, a)
 		case graph.AllGather:
 			put, err = p.bindGather(n, a, o)
 		case graph.Send:
@@ -65,6 +67,51 @@ func (p *peers) bindReduce(n *graph.Node, a backend.Args, ranks int) (func(*step
 			return k.Launch(p.d.stream, &p.group, x, y, count)
 		}
 		return p.nccl.call(func(c *nccl.Comm) error { return c.AllReduce(p.d.stream, x, y, count, ncclType(v.Type)) })
+	}, nil
+}
+
+// reduceNorms lists the ways to compute an all-reduce with the norm behind it: one, which a group binds.
+func (d *Device) reduceNorms(parts []*graph.Node) []backend.Kernel {
+	v := parts[0].In[0]
+	if !collective.FitsNorm(v.Type, v.Axis.Len()) || parts[0].Op.(graph.AllReduce).Ranks > collective.MaxRanks {
+		return nil
+	}
+	return d.one("all-reduce, add, rmsnorm", func(_ *Device, n *graph.Node, _ backend.Args) (func(*step) error, error) {
+		return nil, fmt.Errorf("cuda: %s without a group of GPUs", n)
+	})
+}
+
+// bindReduceNorm binds an all-reduce with the sum and the norm behind it: one launch for few rows, and one of each for more, and by NCCL.
+func (p *peers) bindReduceNorm(n *graph.Node, a backend.Args) (func(*step) error, error) {
+	parts := graph.Parts(n)
+	v, o := n.In[0], parts[1].Op.(graph.AddNorm)
+	ranks := parts[0].Op.(graph.AllReduce).Ranks
+	between := a.Out[1] // the norm takes the place of what it is of
+	reduce, err := p.bindReduce(parts[0], backend.Args{In: a.In[:1], Out: []backend.Buffer{between}, Limits: a.Limits}, ranks)
+	if err != nil {
+		return nil, err
+	}
+	norm, err := bindAddNorm(p.d, parts[1], backend.Args{In: []backend.Buffer{between, a.In[1]}, Out: a.Out, Weights: a.Weights, Limits: a.Limits})
+	if err != nil {
+		return nil, err
+	}
+	k, err := collective.NewReduceNorm(p.d.loader, v.Axis.Len(), float32(o.Eps))
+	if err != nil {
+		return nil, err
+	}
+	if k.Weight, err = p.d.vector(a.Weights[0]); err != nil {
+		return nil, err
+	}
+	x, add, sum, y := at(a.In[0]), at(a.In[1]), at(a.Out[0]), at(a.Out[1])
+	return func(s *step) error {
+		rows := s.rows(v.Rows)
+		if p.own && k.Fits(&p.group, rows) {
+			return k.Launch(p.d.stream, &p.group, x, add, sum, y, rows)
+		}
+		if err := reduce(s); err != nil {
+			return err
+		}
+		return norm(s)
 	}, nil
 }
 

@@ -157,6 +157,52 @@ template <typename T> DEVICE void reduceOnce(const CollectiveParams& p) {
 KERNEL(256, 1) reduce_once_f32(PARAM CollectiveParams p) { reduceOnce<float>(p); }
 KERNEL(256, 1) reduce_once_bf16(PARAM CollectiveParams p) { reduceOnce<bf16>(p); }
 
+// reduce_norm is reduceOnce for rows of up to 8192 numbers that divide by 8, a block each, with what is behind it: the sum is rounded, add is added, and
+// that is normalised (RMSNorm). Sums in front of the norm are those of reduce_once and norm.cu, to the last bit.
+struct ReduceNormParams {
+  CollectiveParams c; // n is rows × width
+  const bf16* add;
+  bf16* sum;
+  const float* weight; // [width]
+  float eps;
+};
+KERNEL(1024, 1) reduce_norm_bf16(PARAM ReduceNormParams p) {
+  SHARED static float scratch[32];
+  const CollectiveParams& c = p.c;
+  int column = threadX() * 8;
+  bool mine = column < c.width;
+  float w[8], v[8];
+  UNROLL for (int j = 0; j < 8; j++) w[j] = v[j] = 0;
+  if (mine) {
+    UNROLL for (int j = 0; j < 8; j++) w[j] = p.weight[column + j];
+  }
+  u32 launch = begin(c, EPOCH);
+  long at = (long)blockX() * c.width + column, i = at / 8;
+  float squares = 0;
+  if (mine) {
+    Vec16 own = notEmpty(*(const Vec16*)((const bf16*)c.x + at));
+    for (int r = 1; r < c.ranks; r++) push(stage<Vec16>(c, (c.rank + r) % c.ranks, launch, 0) + (long)c.rank * ONCE + i, own);
+    Vec16 a = *(const Vec16*)(p.add + at), s; // on its way while the others' numbers are
+    Sum<bf16> total;
+    Vec16* stages = stage<Vec16>(c, c.rank, launch, 0);
+    for (int r = 0; r < c.ranks; r++) total.add(r == c.rank ? own : take(stages + (long)r * ONCE + i, c.aborted), r == 0);
+    Vec16 x = total.rounded();
+    UNROLL for (int j = 0; j < 4; j++) {
+      s.x[j] = pack(low(x.x[j]) + low(a.x[j]), high(x.x[j]) + high(a.x[j]));
+      v[2 * j] = low(s.x[j]), v[2 * j + 1] = high(s.x[j]);
+    }
+    *(Vec16*)(p.sum + at) = s;
+    UNROLL for (int j = 0; j < 8; j++) squares += v[j] * v[j];
+  }
+  float scale = rsqrt(blockSum(squares, scratch) / c.width + p.eps);
+  if (mine) {
+    Vec16 y;
+    UNROLL for (int j = 0; j < 4; j++) y.x[j] = pack(v[2 * j] * scale * w[2 * j], v[2 * j + 1] * scale * w[2 * j + 1]);
+    *(Vec16*)((bf16*)c.y + at) = y;
+  }
+  count(counter(c.windows[c.rank], EPOCH));
+}
+
 // reduceParts is the all-reduce of many (two-shot): each rank adds a part of the numbers of all, and pushes the sums to all others.
 template <typename T> DEVICE void reduceParts(const CollectiveParams& p) {
   u32 launch = begin(p, EPOCH);

@@ -100,6 +100,53 @@ func (r Reduce) Launch(s *driver.Stream, g *Group, x, y driver.Ptr, n int64) err
 	return nil
 }
 
+// NormParams mirrors ReduceNormParams of collective.cu.
+type NormParams struct {
+	Params
+	Add, Sum, Weight driver.Ptr
+	Eps              float32
+	_                int32
+}
+
+// widest is the longest row of ReduceNorm: 1024 threads × 8 numbers.
+const widest = 8192
+
+// FitsNorm reports whether there is a ReduceNorm for rows of n numbers of a type.
+func FitsNorm(t graph.Type, n int) bool { return t == graph.BF16 && n%8 == 0 && n <= widest }
+
+// ReduceNorm is the all-reduce of BF16 rows in one shot, with what is added to them and the norm of that.
+type ReduceNorm struct {
+	Weight driver.Ptr // [width] float32
+	kernel *driver.Kernel
+	width  int64
+	eps    float32
+}
+
+// NewReduceNorm finds the kernel for rows of so many numbers, which must fit.
+func NewReduceNorm(l *kernels.Loader, width int, eps float32) (ReduceNorm, error) {
+	k, err := l.Kernel("collective/collective", "reduce_norm_bf16", 0)
+	return ReduceNorm{kernel: k, width: int64(width), eps: eps}, err
+}
+
+// Fits reports whether the kernel is for so many rows: no more than an all-reduce in one shot takes and than blocks, one a row, run at the same time.
+func (r ReduceNorm) Fits(g *Group, rows int) bool {
+	most := g.SMs
+	if g.Share {
+		most /= 2 * g.Ranks
+	}
+	return 2*int64(rows)*r.width <= once && rows <= most
+}
+
+// Launch has sum be add and the sum of all ranks' x, and y the norm of that.
+func (r ReduceNorm) Launch(s *driver.Stream, g *Group, x, add, sum, y driver.Ptr, rows int) error {
+	if rows == 0 {
+		return nil
+	}
+	p := NormParams{Params: g.params(x, y), Add: add, Sum: sum, Weight: r.Weight, Eps: r.eps}
+	p.N, p.Width = int64(rows)*r.width, int32(r.width)
+	return driver.Launch(s, r.kernel, driver.Grid{X: rows, Threads: int((r.width/8 + 31) / 32 * 32)}, &p)
+}
+
 // unit is in how many bytes rows of so many bytes are moved: 16, 4 or 2.
 func unit(rows ...int64) int64 {
 	for _, u := range []int64{16, 4} {

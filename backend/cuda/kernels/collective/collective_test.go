@@ -18,7 +18,7 @@ import (
 
 func TestMirrors(t *testing.T) {
 	size := unsafe.Sizeof(Params{})
-	gputest.Mirrors(t, "collective/collective", map[string]uintptr{"reduce_": size, "gather_": size, "join_": size, "send": size, "receive": size})
+	gputest.Mirrors(t, "collective/collective", map[string]uintptr{"reduce_once": size, "reduce_parts": size, "reduce_norm": unsafe.Sizeof(NormParams{}), "gather_": size, "join_": size, "send": size, "receive": size})
 }
 
 // ranks are several on one GPU, each with a stream of its own: their kernels run beside each other and wait for each other.
@@ -146,6 +146,74 @@ func (r *ranks) testReduce(k Reduce, typ graph.Type, n int) {
 		same(r.GPU, fmt.Sprintf("%d numbers of %s on rank %d of %d", n, typ, i, len(r.groups)), read(r.GPU, typ, y[i], n), want)
 		if after := r.ReadBytes(y[i]+driver.Ptr(n*int(k.size)), 2); after[0] != 0xff || after[1] != 0xff {
 			r.Errorf("%d numbers of %s: something is written behind them", n, typ)
+		}
+	}
+}
+
+// TestReduceNorm: what is added to the sum of all ranks is that of Reduce and a sum, to the last bit, on all ranks, and its norm is the norm; beside launches of
+// Reduce, with which it shares stages.
+func TestReduceNorm(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		for _, n := range []int{2, 3} {
+			r := newRanks(g, n)
+			reduce, err := NewReduce(g.Loader, graph.BF16)
+			g.Must(err)
+			for _, width := range []int{8, 64, 1000, 4096, widest} {
+				k, err := NewReduceNorm(g.Loader, width, 1e-5)
+				g.Must(err)
+				for _, rows := range []int{1, 2, 7, 16} {
+					if k.Fits(&r.groups[0], rows) {
+						g.Scope(func() { r.testReduceNorm(reduce, k, width, rows) })
+					}
+				}
+			}
+			r.close()
+		}
+	})
+}
+
+func (r *ranks) testReduceNorm(reduce Reduce, k ReduceNorm, width, rows int) {
+	n := rows * width
+	x, sums, norms := make([]driver.Ptr, len(r.groups)), make([]driver.Ptr, len(r.groups)), make([]driver.Ptr, len(r.groups))
+	total := make([]float32, n)
+	for i := range r.groups {
+		numbers := r.Random(n, 1)
+		x[i], sums[i], norms[i] = r.BF16(numbers), r.Poisoned(2*n), r.Poisoned(2*n)
+		for j, v := range numbers {
+			total[j] += v
+		}
+	}
+	rounded := func(v float32) float32 { return quant.BF16ToF32(quant.F32ToBF16(v)) }
+	add, weight := r.Random(n, 1), r.Random(width, 1)
+	plus := r.BF16(add)
+	k.Weight = r.F32(weight)
+	want := make([]float32, n)
+	for row := range rows {
+		squares := 0.0
+		for j := row * width; j < (row+1)*width; j++ {
+			total[j] = rounded(rounded(total[j]) + add[j])
+			squares += float64(total[j]) * float64(total[j])
+		}
+		for j := range width {
+			want[row*width+j] = total[row*width+j] * weight[j] / float32(math.Sqrt(squares/float64(width)+1e-5))
+		}
+	}
+	for range 3 {
+		r.each(func(s *driver.Stream, g *Group) error {
+			if err := reduce.Launch(s, g, x[g.Rank], norms[g.Rank], int64(n)); err != nil {
+				return err
+			}
+			return k.Launch(s, g, x[g.Rank], plus, sums[g.Rank], norms[g.Rank], rows)
+		})
+	}
+	for i := range r.groups {
+		what := fmt.Sprintf("%d rows of %d on rank %d of %d", rows, width, i, len(r.groups))
+		same(r.GPU, what, r.ReadBF16(sums[i], n), total)
+		for j, v := range r.ReadBF16(norms[i], n) {
+			if math.Abs(float64(v-want[j])) > 0.01*math.Abs(float64(want[j]))+1e-6 {
+				r.Errorf("%s: number %d of the norm is %g, want %g", what, j, v, want[j])
+				return
+			}
 		}
 	}
 }
