@@ -77,8 +77,8 @@ func benchmarkPrompts(g *gputest.GPU, seqs, tokens int, eachKey bool) {
 		fmt.Printf("delta prompts, each key %-5t %-14s %d × %5d: %9.1f µs  %6.1f TFLOP/s  %s\n", eachKey, name, seqs, tokens, d*1e6, flops/d/1e12, g.Registers(kernel))
 	}
 	report("two launches", k.chunks, func(run int) error { return k.launchChunks(g.Stream, rows, seqs, &all[run%len(all)], scratch) })
-	if k.wide != nil {
-		report("wide", k.wide, func(run int) error { return k.launchWide(g.Stream, rows, seqs, &all[run%len(all)], scratch) })
+	if k.overlapped != nil && k.scans(seqs, &all[0]) <= k.sms/2 {
+		report("overlapped", k.overlapped, func(run int) error { return k.launchOverlapped(g.Stream, rows, seqs, &all[run%len(all)], scratch) })
 	}
 	_, threads, shared := shape.prepared()
 	c := &deltaChunksParams{all[0], scratch}

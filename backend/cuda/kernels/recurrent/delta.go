@@ -1,8 +1,6 @@
 package recurrent
 
 import (
-	"math"
-
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	"github.com/ridge-llm/ridge/graph"
@@ -28,13 +26,11 @@ type deltaChunksParams struct {
 	Scratch driver.Ptr // [chunks][ValueHeads] of what is prepared
 }
 
-// wideParams mirrors WideParams of gated_delta_sm90.cu.
-type wideParams struct {
-	Rows   driver.TensorMap
-	Chunks deltaChunksParams
-	K, V   int32 // where keys and values begin in a row
-	Pairs  int32 // of value heads of a key head
-	_      [13]int32
+// overlappedParams mirrors OverlappedParams of gated_delta_chunks.cu.
+type overlappedParams struct {
+	Chunks      deltaChunksParams
+	Ready       driver.Ptr // [slots][KeyHeads]
+	Seqs, Slots int32
 }
 
 // DeltaShape is a layer: GatedDelta's, or KimiDelta's, where each number of a key has a decay.
@@ -54,29 +50,21 @@ func (s DeltaShape) prepared() (bytes, threads, shared int) {
 // Delta is the kernels of a layer for values of one type: for one token of each sequence, for the others in chunks, and for any token by token.
 type Delta struct {
 	step, prepare, chunks, tokens *driver.Kernel
-	widePrepare, wide             *driver.Kernel    // for keys of 128 numbers on Hopper, nil: for none
-	rows                          *driver.TensorMap // of queries, keys and values for wide, once they are known
-	context                       *driver.Context
+	clear, overlapped             *driver.Kernel // both of the launches for chunks in one, behind one that clears what its blocks tell each other; nil: there is none
 	shape                         DeltaShape
 	chunkThreads, chunkShared     int // of a block that goes through chunks
+	sms                           int
 }
-
-// What blocks of the kernels for keys of 128 numbers have in shared memory: one that prepares a chunk for two heads; and one that goes through chunks, of which it
-// has three, a state and what a chunk gives.
-const (
-	wideHeadsShared = 2*chunk*(chunk+4)*4 + 10*4*chunk
-	wideShared      = slack + 3*(7*panel+factors) + 3*panel
-)
 
 // DeltaScratch is the memory for the chunks of steps of up to so many tokens and sequences, in bytes.
 func DeltaScratch(tokens, seqs, valueHeads int, s DeltaShape) int64 {
 	bytes, _, _ := s.prepared()
-	return chunkScratch(tokens, seqs, valueHeads, bytes)
+	return chunkScratch(tokens, seqs, valueHeads, bytes+4)
 }
 
 // NewDelta finds them; chunked: prompts are Chunked.
 func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *Delta, err error) {
-	d = &Delta{shape: s, context: l.Context()}
+	d = &Delta{shape: s, sms: l.SMs()}
 	d.chunkThreads, d.chunkShared = s.scanBlock(l)
 	find := func(to **driver.Kernel, module, name string, shared int) {
 		if err == nil {
@@ -94,9 +82,9 @@ func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *D
 		_, _, shared := s.prepared()
 		find(&d.prepare, rule+"_chunks", rule+"_prepare", shared)
 		find(&d.chunks, rule+"_chunks", rule+"_chunks", d.chunkShared)
-		if l.Hopper() && !s.EachKey && s.KeySize == maxChunk && s.ValueSize%columns == 0 {
-			find(&d.widePrepare, rule+"_sm90", rule+"_wide_prepare", wideHeadsShared)
-			find(&d.wide, rule+"_sm90", rule+"_wide_chunks", wideShared)
+		if l.Hopper() && !s.EachKey {
+			find(&d.clear, rule+"_chunks", rule+"_clear", 0)
+			find(&d.overlapped, rule+"_chunks", rule+"_overlapped", d.chunkShared)
 		}
 	} else {
 		find(&d.tokens, "gated_delta", kernels.Name(sized(rule, s.KeySize), t), 0)
@@ -127,26 +115,26 @@ func (d *Delta) Launch(s *driver.Stream, tokens, seqs int, ones bool, p *DeltaPa
 	if d.chunks == nil {
 		return driver.Launch(s, d.tokens, driver.Grid{X: blocks(int(p.ValueSize), tile), Y: int(p.ValueHeads), Z: seqs, Threads: threads}, p)
 	}
-	if d.wide != nil {
-		return d.launchWide(s, tokens, seqs, p, scratch)
+	if d.overlapped != nil && d.scans(seqs, p) <= d.sms/2 {
+		return d.launchOverlapped(s, tokens, seqs, p, scratch)
 	}
 	return d.launchChunks(s, tokens, seqs, p, scratch)
 }
 
-// launchWide prepares chunks and goes through them by the kernels for keys of 128 numbers.
-func (d *Delta) launchWide(s *driver.Stream, tokens, seqs int, p *DeltaParams, scratch driver.Ptr) error {
-	if d.rows == nil {
-		m, err := d.context.MatrixMap(p.Q, math.MaxInt32, int(p.Stride), 2*int(p.Stride), chunk, columns)
-		if err != nil {
-			return err
-		}
-		d.rows = &m
-	}
-	c := &wideParams{Rows: *d.rows, Chunks: deltaChunksParams{*p, scratch}, K: int32(p.K-p.Q) / 2, V: int32(p.V-p.Q) / 2, Pairs: (p.ValueHeads/p.KeyHeads + 1) / 2}
-	if err := driver.Launch(s, d.widePrepare, driver.Grid{X: slots(tokens, seqs), Y: int(p.KeyHeads * c.Pairs), Threads: 128, Shared: wideHeadsShared}, c); err != nil {
+// scans is the blocks that go through the chunks of so many sequences.
+func (d *Delta) scans(seqs int, p *DeltaParams) int {
+	return seqs * int(p.ValueHeads) * blocks(int(p.ValueSize), columns)
+}
+
+// launchOverlapped prepares chunks on the multiprocessors that those blocks leave.
+func (d *Delta) launchOverlapped(s *driver.Stream, tokens, seqs int, p *DeltaParams, scratch driver.Ptr) error {
+	bytes, _, _ := d.shape.prepared()
+	slots := slots(tokens, seqs)
+	c := &overlappedParams{Chunks: deltaChunksParams{*p, scratch}, Ready: scratch + driver.Ptr(chunkScratch(tokens, seqs, int(p.ValueHeads), bytes)), Seqs: int32(seqs), Slots: int32(slots)}
+	if err := driver.Launch(s, d.clear, driver.Grid{X: blocks(slots*int(p.KeyHeads), 128), Threads: 128}, c); err != nil {
 		return err
 	}
-	return driver.Launch(s, d.wide, driver.Grid{X: int(p.ValueSize) / columns, Y: int(p.ValueHeads), Z: seqs, Threads: 640, Shared: wideShared}, c)
+	return driver.Launch(s, d.overlapped, driver.Grid{X: d.scans(seqs, p) + blocks(slots*int(p.KeyHeads), 3), Threads: d.chunkThreads, Shared: d.chunkShared}, c)
 }
 
 // launchChunks prepares chunks, and then goes through them.
