@@ -23,7 +23,7 @@ type clientRequest struct {
 	Has          []string
 }
 
-// TestClients sends what programs send that cannot be run here. The requests were written after the sources that each log names, not recorded.
+// TestClients sends what programs send that cannot be run here. The requests were not recorded: they were written after the sources that each log names, or after what is known of them, where it says so.
 func TestClients(t *testing.T) {
 	c, _ := withStore(t, t.TempDir(), ridge.Options{Context: 512, Parallel: 2})
 	logs, err := filepath.Glob("testdata/clients/*.jsonl")
