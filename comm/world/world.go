@@ -256,6 +256,17 @@ func (w *World) next(from chan []byte) ([]byte, error) {
 // parting is how long Close waits for ranks to hear that the group has failed.
 const parting = 200 * time.Millisecond
 
+// Reason is why a collective gave an error: that of the group, if it has ended or does so in a moment. Through shared memory a rank may see that others have left before
+// it is told why.
+func (w *World) Reason(err error) error {
+	select {
+	case <-w.ended:
+		return w.Err()
+	case <-time.After(parting):
+		return err
+	}
+}
+
 // Close leaves the group: of rank 0 it ends it for all. No collective may be under way.
 func (w *World) Close() error {
 	wait := parting

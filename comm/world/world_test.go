@@ -323,3 +323,29 @@ func TestNotThereYet(t *testing.T) {
 	}
 	wait.Wait()
 }
+
+// TestReason: a rank in a collective that rank 0 leaves by ending the group finds out that it has ended, however it is told first; an error of its own stays.
+func TestReason(t *testing.T) {
+	for _, transport := range []string{world.Auto, world.TCP} {
+		for range 3 {
+			worlds, errs := meet(t, 2, func(o *world.Options) { o.Transport = transport })
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			own := errors.New("an error of its own")
+			if err := worlds[1].Reason(own); err != own {
+				t.Fatalf("%s: %v", transport, err)
+			}
+			ended := make(chan error)
+			go func() { ended <- worlds[1].Group(0).AllReduce(make([]float32, 4)) }()
+			closed := make(chan error)
+			go func() { closed <- worlds[0].Close() }() // which waits for the others to leave
+			if err := <-ended; err == nil || !errors.Is(worlds[1].Reason(err), world.ErrOver) {
+				t.Errorf("%s: %v, %v", transport, err, worlds[1].Reason(err))
+			}
+			if err := errors.Join(worlds[1].Close(), <-closed); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

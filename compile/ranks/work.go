@@ -94,7 +94,7 @@ func Work(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tens
 			return err
 		}
 		if err := k.do(data); err != nil {
-			return err
+			return w.Reason(err) // a step that nobody waits for any more is no failure where rank 0 has ended the group
 		}
 	}
 }
