@@ -169,7 +169,7 @@ func TestDisaggregationLayouts(t *testing.T) {
 			})
 		}
 		asked.Wait()
-		if n := sent.Load(); c.nothing != (n == 0) || !c.nothing && n < 4*64 {
+		if n := sent.Load(); c.nothing != (n == 0) || !c.nothing && n < 64 { // of four prompts; a replica that waits too long computes some itself
 			t.Errorf("%+v: %d tokens were another server's", c, n)
 		}
 	}

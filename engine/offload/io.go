@@ -66,7 +66,7 @@ func (t *Tier) waiting(f *Fetch) bool {
 // Fetch begins to read; false if too many others wait for theirs, or there is no store.
 func (t *Tier) Fetch(f *Fetch) bool {
 	f.patience = time.Until(f.Deadline)
-	late := func() { t.ended(f) }
+	late := func() { t.tell(f) } // f.timer may not be set when it comes
 	switch {
 	case f.Peer != nil: // who waits for a prompt to be computed keeps no others waiting
 		if t.peers.Add(1) > mostPeers {
@@ -94,10 +94,15 @@ func (t *Tier) Fetch(f *Fetch) bool {
 	}
 }
 
-// ended ends a fetch, and tells of it once.
+// ended ends a fetch.
 func (t *Tier) ended(f *Fetch) {
+	f.timer.Stop()
+	t.tell(f)
+}
+
+// tell notes that a fetch has ended and tells of it, once.
+func (t *Tier) tell(f *Fetch) {
 	if !f.ended.Swap(true) {
-		f.timer.Stop()
 		t.options.Wake()
 	}
 }

@@ -276,3 +276,23 @@ func TestFetchPeer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFetchLate: fetches whose time is over as they begin end, and tell of it once each.
+func TestFetchLate(t *testing.T) {
+	const n = 200
+	told := make(chan struct{}, 2*n)
+	tier := New(Options{Pages: []int{4}, Memory: func(int, int32) [][]byte { return [][]byte{{0}} }, Stores: []Store{&store{files: map[kv.Key][]byte{}, rng: rand.New(rand.NewPCG(1, 2))}}, Wake: func() { told <- struct{}{} }})
+	for range n {
+		f := &Fetch{Keys: []kv.Key{testKey(1)}, Bytes: 1, PerKey: time.Second, Deadline: time.Now().Add(-time.Second)}
+		if !tier.Fetch(f) {
+			t.Fatal("there is a store, and nobody else waits")
+		}
+		<-told
+		if !f.Ended() {
+			t.Fatal("it is told of before it has ended")
+		}
+	}
+	if err := tier.Close(time.Second); err != nil || len(told) != 0 {
+		t.Errorf("%v, told %d times more", err, len(told))
+	}
+}
