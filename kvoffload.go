@@ -88,6 +88,7 @@ func (o Options) setHostPages(lim *backend.Limits, dev backend.Device, parts []*
 	if !p.ShareHost(lim, budget) {
 		return fmt.Errorf("ridge: KVOffload.HostMemory (--kv-host-memory) is %s and a page of the cache takes %s; at least a page is possible", size.Text(budget), size.Text(p.HostBytes(1)))
 	}
+	lim.HostMapped = o.KVTransfer.Listen != ""
 	lim.StatePages = -1 // what has no room goes to host memory
 	return nil
 }

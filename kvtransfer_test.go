@@ -4,7 +4,9 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -76,6 +78,9 @@ func TestDisaggregation(t *testing.T) {
 			}
 			if i%2 == 0 && f.Kept[ridge.KeptAtPeer] < 64 {
 				t.Errorf("%s: of prompt %d %v tokens were kept, and the last are what the other server has sent", c.model, i, f.Kept)
+			}
+			if maps, err := os.ReadFile("/proc/self/maps"); err == nil && !regexp.MustCompile(`(?m) r--s .*memfd:ridge-pages`).Match(maps) {
+				t.Errorf("%s: the decode server has not mapped the prefill server's memory", c.model)
 			}
 		}
 		x, y := both.prefill.Stats().Kept, both.decode.Stats().Kept

@@ -157,6 +157,8 @@ type Limits struct {
 	Adapters  int `json:",omitempty"` // slots of adapters
 	SwapPages int // likewise of host memory, for sequences that wait; more than 0 only on a Swapper
 	HostPages int `json:",omitempty"` // likewise, for what has left the cache; they are numbered behind the SwapPages
+	// HostMapped has SwapPages and HostPages lie where other processes of the host can map them, on a HostSharer.
+	HostMapped bool `json:",omitempty"`
 	// Groups is the pages of each of the graph's cache groups. Empty: all caches keep all rows, and share one page table.
 	Groups []GroupLimits `json:",omitempty"`
 	// StatePages is how many pages of the group that keeps all tokens a state takes that is kept there: 0: as many as its bytes; below 0: it is not kept there.

@@ -21,6 +21,12 @@ type Swapper interface {
 	SwapsDone() (int, error)
 }
 
+// HostSharer is a Swapper whose host memory other processes of the host can map and read.
+type HostSharer interface {
+	// AllocSharedHost is AllocHost for memory of that kind (Limits.HostMapped), or as AllocHost gives it where the system has none.
+	AllocSharedHost(n int64, what string) (Buffer, error)
+}
+
 // HeadedPages is a Swapper that has the key heads of a page one behind the other, so that pages of devices with some of the heads each can be joined.
 type HeadedPages interface {
 	// HeadStretches is the stretches of a page of keys and values, one behind the other, each of which has as many bytes of every key head: how many.

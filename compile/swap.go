@@ -26,7 +26,11 @@ func (p *Program) allocSwap() error {
 	p.swap.device, p.swap.pages = device, map[*graph.Cache]backend.Buffer{}
 	for _, c := range p.Graph.Caches {
 		n := int64(p.limits.GroupSwapPages(c.Group)+p.limits.GroupHostPages(c.Group)) * p.limits.PageBytes(c)
-		b, err := device.AllocHost(n, "swap space of cache "+c.Name)
+		alloc := device.AllocHost
+		if sharer, ok := p.dev.(backend.HostSharer); ok && p.limits.HostMapped {
+			alloc = sharer.AllocSharedHost
+		}
+		b, err := alloc(n, "swap space of cache "+c.Name)
 		if err != nil {
 			return err
 		}

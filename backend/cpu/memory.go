@@ -5,21 +5,28 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/hostmem"
 )
 
 // memory is a piece of main memory outside the Go heap. It starts on a page, and so on a cache line.
-type memory struct{ bytes []byte }
+type memory struct {
+	bytes  []byte
+	shared bool // with other processes: of package hostmem
+}
 
 // newMemory is n bytes of zeroes, of which the first `small` are not to be in large pages.
 func newMemory(n, small int64) (*memory, error) {
 	data, err := mapMemory(n, small)
-	return &memory{data}, err
+	return &memory{bytes: data}, err
 }
 
 // free gives the memory back; nothing may use it any more.
 func (m *memory) free() error {
 	data := m.bytes
 	m.bytes = nil
+	if m.shared {
+		return hostmem.Free(data)
+	}
 	return unmapMemory(data)
 }
 

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/internal/hostmem"
 )
 
 // The CPU device's memory is host memory. Swapping pages out and in frees a sequence's part of the KV cache for another
@@ -10,6 +11,17 @@ import (
 
 // AllocHost implements backend.Swapper.
 func (d *Device) AllocHost(n int64, what string) (backend.Buffer, error) { return d.Alloc(n, what) }
+
+var _ backend.HostSharer = (*Device)(nil)
+
+// AllocSharedHost implements backend.HostSharer.
+func (d *Device) AllocSharedHost(n int64, what string) (backend.Buffer, error) {
+	data, err := hostmem.Alloc(n)
+	if err != nil {
+		return d.AllocHost(n, what)
+	}
+	return backend.Buffer{Mem: &memory{bytes: data, shared: true}, Len: n}, nil
+}
 
 // SwapOut implements backend.Swapper.
 func (d *Device) SwapOut(moves []backend.Move) error {

@@ -47,6 +47,7 @@ const (
 	peerPatience = 2 * time.Second // at least, of who waits for a peer that says nothing
 	mostPeers    = 256             // fetches from peers at once
 	filledBy     = 500 * time.Millisecond
+	mostAsked    = 32 // keys that a peer is asked for at once: their copies take many times what the messages about them take
 )
 
 // waiting puts the deadline off: a peer still computes. It reports whether somebody waits.
@@ -129,14 +130,19 @@ func (t *Tier) fetch(f *Fetch) {
 	var failed atomic.Bool
 	var next atomic.Int64
 	var streams sync.WaitGroup
-	for range min(t.streams(f), run) {
+	n := min(t.streams(f), run)
+	each := 1
+	if f.Peer != nil {
+		each = min(max(run/(2*n), 1), mostAsked)
+	}
+	for range n {
 		streams.Go(func() {
 			for !failed.Load() && !f.ended.Load() {
-				at := int(next.Add(1)) - 1
+				at := int(next.Add(int64(each))) - each
 				if at >= run {
 					return
 				}
-				if !t.fetchKey(f, f.Keys[at]) {
+				if !t.fetchKeys(f, f.Keys[at:min(at+each, run)]) {
 					failed.Store(true) // what comes behind it is of no use
 				}
 			}
@@ -199,6 +205,88 @@ func (t *Tier) worth(f *Fetch, run int, where []int) bool {
 	return took < float64(run)*f.PerKey.Seconds()
 }
 
+// fetchKeys brings keys to host memory, and reports whether all are there: what only a peer has comes many at a time.
+func (t *Tier) fetchKeys(f *Fetch, keys []kv.Key) bool {
+	for len(keys) > 0 {
+		if f.ended.Load() {
+			return false
+		}
+		claimed := t.claim(f, keys)
+		if claimed == 0 {
+			if !t.fetchKey(f, keys[0]) {
+				return false
+			}
+			keys = keys[1:]
+			continue
+		}
+		n := t.readPeer(f, keys[:claimed])
+		if n == 0 {
+			return false
+		}
+		keys = keys[n:]
+	}
+	return true
+}
+
+// claim takes the first keys that neither host memory nor a store has and nobody reads, and returns how many. None where there is no peer, or where the tier is closed.
+func (t *Tier) claim(f *Fetch, keys []kv.Key) (n int) {
+	if f.Peer == nil {
+		return 0
+	}
+	select {
+	case <-t.closing:
+		return 0
+	default:
+	}
+	n = len(keys)
+	for i, key := range keys {
+		if slices.ContainsFunc(t.options.Stores, func(s Store) bool { return s.Has(key) }) {
+			n = i
+			break
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	done := make(chan struct{})
+	for i, key := range keys[:n] {
+		if _, ok := t.host.Find(key); ok || t.filling[key] != nil {
+			return i
+		}
+		t.filling[key] = done
+	}
+	return n
+}
+
+// readPeer reads claimed keys, as many as have come, from the first on, and gives all of them back.
+func (t *Tier) readPeer(f *Fetch, keys []kv.Key) int {
+	pages, bytes := make([][]kv.KeyedPage, len(keys)), make([]int64, len(keys))
+	n, err := f.Peer.Read(keys, func() bool { return t.waiting(f) }, func(i int, parts []Part) (ok bool) {
+		pages[i], bytes[i], ok = t.place(keys[i], parts)
+		return ok
+	})
+	for i := range n {
+		t.spread(pages[i])
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.stats.Damaged++
+	}
+	for i := range keys {
+		if t.keep(keys[i], pages[i], i < n) {
+			t.origin[keys[i]] = AtPeer
+			t.stats.Received += bytes[i]
+		}
+	}
+	if done := t.filling[keys[0]]; done != nil { // one for all
+		close(done)
+	}
+	for _, key := range keys {
+		delete(t.filling, key)
+	}
+	return n
+}
+
 // fetchKey brings a key to host memory, and reports whether it is there.
 func (t *Tier) fetchKey(f *Fetch, key kv.Key) bool {
 	select {
@@ -232,8 +320,8 @@ func (t *Tier) fetchKey(f *Fetch, key kv.Key) bool {
 			break
 		}
 	}
-	if !ok && f.Peer != nil {
-		ok = t.readFrom(AtPeer, peerStore{f.Peer, func() bool { return t.waiting(f) }}, key)
+	if !ok && f.Peer != nil { // another fetch has not brought it
+		return t.readPeer(f, []kv.Key{key}) == 1
 	}
 	t.mu.Lock()
 	delete(t.filling, key)
@@ -258,57 +346,40 @@ func (t *Tier) otherFills(f *Fetch, other chan struct{}) bool {
 	}
 }
 
-// reader is what pages are read from.
-type reader interface {
-	Read(key kv.Key, into func(parts []Part) bool) (ok bool, err error)
-}
-
-// peerStore is a peer as a store.
-type peerStore struct {
-	Peer
-	waiting func() bool
-}
-
-func (p peerStore) Read(key kv.Key, into func(parts []Part) bool) (bool, error) {
-	return p.Peer.Read(key, p.waiting, into)
-}
-
-// readFrom reads a key from a store.
-func (t *Tier) readFrom(from Origin, s reader, key kv.Key) bool {
-	began, bytes, pages := time.Now(), int64(0), []kv.KeyedPage(nil)
-	ok, err := s.Read(key, func(parts []Part) bool {
-		for p := range parts {
-			if parts[p].Group < 0 || parts[p].Group >= len(t.options.Pages) {
-				return false
-			}
-			t.mu.Lock()
-			page, fresh := t.put(key, parts[p].Group)
-			t.mu.Unlock()
-			if !fresh {
-				return false
-			}
-			pages = append(pages, kv.KeyedPage{Key: key, Group: parts[p].Group, Page: page})
-			parts[p].Pieces = t.options.Memory(parts[p].Group, page)
-			if size(parts[p].Pieces) != parts[p].Bytes {
-				return false // of another model, or another program's
-			}
-			bytes += parts[p].Bytes
+// place gives what is read of a key its pages of host memory, and reports whether it has room there.
+func (t *Tier) place(key kv.Key, parts []Part) (pages []kv.KeyedPage, bytes int64, ok bool) {
+	for p := range parts {
+		if parts[p].Group < 0 || parts[p].Group >= len(t.options.Pages) {
+			return pages, bytes, false
 		}
-		return true
-	})
-	if ok && t.options.Spread != nil {
-		for _, p := range pages {
-			t.options.Spread(p.Group, p.Page)
+		t.mu.Lock()
+		page, fresh := t.put(key, parts[p].Group)
+		t.mu.Unlock()
+		if !fresh {
+			return pages, bytes, false
 		}
+		pages = append(pages, kv.KeyedPage{Key: key, Group: parts[p].Group, Page: page})
+		parts[p].Pieces = t.options.Memory(parts[p].Group, page)
+		if size(parts[p].Pieces) != parts[p].Bytes {
+			return pages, bytes, false // of another model, or another program's
+		}
+		bytes += parts[p].Bytes
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err != nil {
-		t.stats.Damaged++
+	return pages, bytes, true
+}
+
+// spread tells of pages that were filled.
+func (t *Tier) spread(pages []kv.KeyedPage) {
+	if t.options.Spread == nil {
+		return
 	}
-	if from != AtPeer {
-		t.errors[from] = err
+	for _, p := range pages {
+		t.options.Spread(p.Group, p.Page)
 	}
+}
+
+// keep ends the reading of a key, with its pages filled or not, and reports whether it is there; t.mu is held.
+func (t *Tier) keep(key kv.Key, pages []kv.KeyedPage, ok bool) bool {
 	if len(pages) == 0 {
 		return false
 	}
@@ -321,10 +392,29 @@ func (t *Tier) readFrom(from Origin, s reader, key kv.Key) bool {
 		return false
 	}
 	t.host.Unpin(key)
-	if t.origin[key] = from; from == AtPeer {
-		t.stats.Received += bytes
-		return true
+	return true
+}
+
+// readFrom reads a key from a store.
+func (t *Tier) readFrom(from Origin, s Store, key kv.Key) bool {
+	began, bytes, pages := time.Now(), int64(0), []kv.KeyedPage(nil)
+	ok, err := s.Read(key, func(parts []Part) (ok bool) {
+		pages, bytes, ok = t.place(key, parts)
+		return ok
+	})
+	if ok {
+		t.spread(pages)
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.stats.Damaged++
+	}
+	t.errors[from] = err
+	if !t.keep(key, pages, ok) {
+		return false
+	}
+	t.origin[key] = from
 	t.speed[from].note(bytes, time.Since(began).Seconds())
 	t.stats.Read[from] += bytes
 	return true

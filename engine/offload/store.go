@@ -19,8 +19,10 @@ type Store interface {
 
 // Peer is another server that computes a prompt, or has computed it. Its methods may be called by any goroutine.
 type Peer interface {
-	// Read is Store's. While the other server still computes the prompt waiting is called, at least every second or so; the read ends where it returns false.
-	Read(key kv.Key, waiting func() bool, into func(parts []Part) bool) (ok bool, err error)
+	// Read reads what is under the first keys, as many as there are: the first as soon as it is computed, those behind it as far as they are there by then. into is Store's for key number i, in
+	// their order. While the other server still computes the first key's prompt waiting is called, at least every second or so; the read ends where it returns false. Keys of which into was
+	// called and that are not among the first n are not to be used.
+	Read(keys []kv.Key, waiting func() bool, into func(i int, parts []Part) bool) (n int, err error)
 	// Release says that nothing more of the prompt will be read.
 	Release()
 }

@@ -234,13 +234,16 @@ type slowPeer struct {
 	released int
 }
 
-func (p *slowPeer) Read(key kv.Key, waiting func() bool, into func([]Part) bool) (bool, error) {
+func (p *slowPeer) Read(keys []kv.Key, waiting func() bool, into func(int, []Part) bool) (int, error) {
 	for range p.rounds {
 		if time.Sleep(p.each); !waiting() {
-			return false, errors.New("nobody waits")
+			return 0, errors.New("nobody waits")
 		}
 	}
-	return into([]Part{{Group: 0, Bytes: 1}}), nil
+	if !into(0, []Part{{Group: 0, Bytes: 1}}) {
+		return 0, nil
+	}
+	return 1, nil
 }
 
 func (p *slowPeer) Release() { p.released++ }

@@ -9,7 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/handshake"
 )
 
-const protocol = "ridge pages 2\n\x00\x00"
+const protocol = "ridge pages 3\n\x00\x00"
 
 var (
 	errSecret = errors.New("kvpeer: the other side has another secret, or does not transfer pages; give both the same one (--kv-transfer-secret-file)")

@@ -14,7 +14,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/offload"
 )
 
-// Between processes of one host pages go through memory that both map, a piece of it for each connection, in chunks: who gives a page copies a chunk to one half of the memory and sends a
+// Between processes of one host, of which one cannot map the other's pages (view.go), pages go through memory that both map, a piece of it for each connection, in chunks: who gives a page copies a chunk to one half of the memory and sends a
 // byte, while who has asked copies from the other half, and sends a byte where that half is needed again. So a page of two chunks costs no more messages than one
 // that comes over the connection, nobody waits but for the connection, and its end says that the other side is gone.
 const (
@@ -53,7 +53,7 @@ func (l *link) share() error {
 		return memory.Close()
 	}
 	said := byte(0)
-	if err = l.ask(shareMemory, nonce, name); err == nil {
+	if err = l.ask(shareMemory, kv.Key{}, nonce, name); err == nil {
 		said, err = l.r.ReadByte()
 	}
 	if err != nil || said != full {

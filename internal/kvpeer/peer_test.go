@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +23,7 @@ import (
 type source struct {
 	pages [][]byte
 	waits atomic.Int32 // answers that say that the prompt is being computed
+	whole atomic.Int32 // how many of the pages are there; 0: all
 
 	mu       sync.Mutex
 	held     int
@@ -35,7 +34,7 @@ func (s *source) Await(key, _ kv.Key, _ time.Duration, _ <-chan struct{}) ([]off
 	if s.waits.Add(-1) >= 0 {
 		return nil, func() {}, true
 	}
-	if int(key[0]) >= len(s.pages) {
+	if n := int(s.whole.Load()); int(key[0]) >= len(s.pages) || n > 0 && int(key[0]) >= n {
 		return nil, func() {}, false
 	}
 	s.hold(1)
@@ -56,9 +55,13 @@ func (s *source) Release(lease kv.Key) {
 }
 
 func newSource(n, size int) *source {
+	return newSourceIn(n, size, func(n int) []byte { return make([]byte, n) })
+}
+
+func newSourceIn(n, size int, alloc func(int) []byte) *source {
 	s := &source{}
 	for range n {
-		b := make([]byte, size)
+		b := alloc(size)
 		_, _ = rand.Read(b)
 		s.pages = append(s.pages, b)
 	}
@@ -108,7 +111,7 @@ func TestAcceptFails(t *testing.T) {
 	p := New(x.Address(), secret, kv.Key{7})
 	defer p.Close()
 	var b []byte
-	if ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{0}, still, into(&b)); !ok || err != nil {
+	if ok, err := readOne(p, kv.Key{0}, still, into(&b)); !ok || err != nil {
 		t.Errorf("behind a listener's error: %t, %v", ok, err)
 	}
 	if err := <-said; !errors.Is(err, syscall.EMFILE) {
@@ -118,6 +121,12 @@ func TestAcceptFails(t *testing.T) {
 
 // still has a peer go on computing.
 func still() bool { return true }
+
+// readOne reads one key.
+func readOne(p *Peer, key kv.Key, waiting func() bool, into func([]offload.Part) bool) (bool, error) {
+	n, err := p.Prompt(kv.Key{5}).Read([]kv.Key{key}, waiting, func(_ int, parts []offload.Part) bool { return into(parts) })
+	return n == 1, err
+}
 
 // into reads a page to a buffer, in other pieces than it was sent in.
 func into(b *[]byte) func([]offload.Part) bool {
@@ -137,7 +146,7 @@ func TestPeer(t *testing.T) {
 	read := func(i byte) ([]byte, bool) {
 		t.Helper()
 		var b []byte
-		ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{i}, still, into(&b))
+		ok, err := readOne(p, kv.Key{i}, still, into(&b))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,11 +163,11 @@ func TestPeer(t *testing.T) {
 	s.waits.Store(3)
 	waited := 0
 	var b []byte
-	if ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{2}, func() bool { waited++; return true }, into(&b)); !ok || err != nil || waited != 3 || !bytes.Equal(b, s.pages[2]) {
+	if ok, err := readOne(p, kv.Key{2}, func() bool { waited++; return true }, into(&b)); !ok || err != nil || waited != 3 || !bytes.Equal(b, s.pages[2]) {
 		t.Errorf("while the prompt is computed: %t, %v, told so %d times", ok, err, waited)
 	}
 	s.waits.Store(3)
-	if ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{2}, func() bool { return false }, into(&b)); ok || err == nil {
+	if ok, err := readOne(p, kv.Key{2}, func() bool { return false }, into(&b)); ok || err == nil {
 		t.Errorf("nobody waits: %t, %v", ok, err)
 	}
 	s.waits.Store(0)
@@ -192,7 +201,7 @@ func TestStrangers(t *testing.T) {
 		says string
 	}{"secret": {New(x.Address(), []byte("another secret of sixteen"), kv.Key{7}), "another secret"}, "model": {New(x.Address(), secret, kv.Key{8}), "another model"}} {
 		var b []byte
-		if ok, err := p.peer.Prompt(kv.Key{5}).Read(kv.Key{0}, still, into(&b)); ok || err == nil || !strings.Contains(err.Error(), p.says) {
+		if ok, err := readOne(p.peer, kv.Key{0}, still, into(&b)); ok || err == nil || !strings.Contains(err.Error(), p.says) {
 			t.Errorf("another %s: %t, %v", what, ok, err)
 		}
 	}
@@ -209,7 +218,7 @@ func TestStrangers(t *testing.T) {
 	p := New(x.Address(), secret, kv.Key{7})
 	defer p.Close()
 	var b []byte
-	if ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{0}, still, into(&b)); !ok || err != nil {
+	if ok, err := readOne(p, kv.Key{0}, still, into(&b)); !ok || err != nil {
 		t.Errorf("beside strangers: %t, %v", ok, err)
 	}
 }
@@ -225,7 +234,7 @@ func TestShared(t *testing.T) {
 	defer p.Close()
 	for i := range byte(8) {
 		var b []byte
-		if ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{i}, still, into(&b)); !ok || err != nil || !bytes.Equal(b, s.pages[i]) {
+		if ok, err := readOne(p, kv.Key{i}, still, into(&b)); !ok || err != nil || !bytes.Equal(b, s.pages[i]) {
 			t.Fatalf("page %d: %t, %v", i, ok, err)
 		}
 	}
@@ -244,7 +253,7 @@ func TestShared(t *testing.T) {
 			conn.Close()
 		}
 	})
-	ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{1}, still, func(parts []offload.Part) bool {
+	ok, err := readOne(p, kv.Key{1}, still, func(parts []offload.Part) bool {
 		time.Sleep(5 * time.Millisecond)
 		b := make([]byte, parts[0].Bytes)
 		parts[0].Pieces = [][]byte{b}
@@ -262,7 +271,7 @@ func TestShared(t *testing.T) {
 		var key kv.Key
 		copy(key[:], name)
 		_ = l.memory.Close()
-		if l.memory = nil; l.ask(shareMemory, kv.Key{}, key) == nil { // a second piece of memory is none
+		if l.memory = nil; l.ask(shareMemory, kv.Key{}, kv.Key{}, key) == nil { // a second piece of memory is none
 			if said, err := l.r.ReadByte(); err == nil {
 				t.Errorf("memory of the name %q: %d", name, said)
 			}
@@ -278,126 +287,4 @@ func sharedNames(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return names
-}
-
-// BenchmarkTransfer reads pages of 512 KiB and 2 MiB (of models of 1B and 8B) over four connections of the loopback interface and through shared memory, by turns, and has as many bytes copied by four others
-// with nothing but writes and reads, and by four pairs of goroutines through buffers that one fills and the other empties: the links.
-func BenchmarkTransfer(b *testing.B) {
-	for _, size := range []int{512 << 10, 2 << 20} {
-		b.Run(fmt.Sprint(size>>10), func(b *testing.B) { benchmarkTransfer(b, size, 32<<20/size) })
-	}
-}
-
-func benchmarkTransfer(b *testing.B, size, pages int) {
-	const streams = 4
-	s := newSource(pages, size)
-	x := serve(b, s)
-	buffers := make([][]byte, streams)
-	for i := range buffers {
-		buffers[i] = make([]byte, size)
-	}
-	side := func(do func(k int)) time.Duration {
-		began := time.Now()
-		var all sync.WaitGroup
-		for k := range streams {
-			all.Go(func() { do(k) })
-		}
-		all.Wait()
-		return time.Since(began)
-	}
-	transfer := func(p *Peer) time.Duration {
-		return side(func(k int) {
-			for i := k; i < pages; i += streams {
-				if ok, err := p.Prompt(kv.Key{5}).Read(kv.Key{byte(i)}, still, func(parts []offload.Part) bool {
-					parts[0].Pieces = [][]byte{buffers[k]}
-					return true
-				}); !ok || err != nil {
-					b.Error(ok, err)
-				}
-			}
-		})
-	}
-	plain := func() time.Duration {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer l.Close()
-		return side(func(k int) {
-			conn, err := net.Dial("tcp", l.Addr().String())
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			defer conn.Close()
-			var sender sync.WaitGroup
-			sender.Go(func() {
-				conn, err := l.Accept()
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				defer conn.Close()
-				for i := k; i < pages; i += streams {
-					if _, err := conn.Write(s.pages[i]); err != nil {
-						b.Error(err)
-					}
-				}
-			})
-			for range pages / streams {
-				if _, err := io.ReadFull(conn, buffers[k]); err != nil {
-					b.Error(err)
-				}
-			}
-			sender.Wait()
-		})
-	}
-	const piece = 128 << 10
-	var between [streams][2][piece]byte
-	copied := func() time.Duration {
-		return side(func(k int) {
-			full, empty := make(chan int, 2), make(chan int, 2)
-			empty <- 0
-			empty <- 1
-			var sender sync.WaitGroup
-			sender.Go(func() {
-				for i := k; i < pages; i += streams {
-					for at := 0; at < size; at += piece {
-						n := <-empty
-						copy(between[k][n][:], s.pages[i][at:])
-						full <- n
-					}
-				}
-			})
-			for i := k; i < pages; i += streams {
-				for at := 0; at < size; at += piece {
-					n := <-full
-					copy(buffers[k][at:], between[k][n][:])
-					empty <- n
-				}
-			}
-			sender.Wait()
-		})
-	}
-	far, near := New(x.Address(), secret, kv.Key{7}), New(x.Address(), secret, kv.Key{7})
-	far.near = func(net.Conn) bool { return false }
-	defer far.Close()
-	defer near.Close()
-	transfer(far)
-	transfer(near)
-	var times [4][]float64
-	for range max(b.N, 15) {
-		for i, d := range []time.Duration{transfer(far), plain(), transfer(near), copied()} {
-			times[i] = append(times[i], d.Seconds())
-		}
-	}
-	median := func(i int) float64 {
-		slices.Sort(times[i])
-		return times[i][len(times[i])/2]
-	}
-	for i, name := range []string{"GB/s-tcp", "GB/s-tcp-link", "GB/s-memory", "GB/s-memory-link"} {
-		b.ReportMetric(float64(pages*size)/median(i)/1e9, name)
-	}
-	b.ReportMetric(median(1)/median(0), "of-tcp")
-	b.ReportMetric(median(3)/median(2), "of-memory")
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -17,15 +18,22 @@ import (
 	"github.com/ridge-llm/ridge/engine/offload"
 )
 
-// A message of who has dialled is a byte that says what it wants, the name of a lease, a key, and how long the other side may wait for the lease's prompt to be begun, ms (4 bytes).
-// The answer to a key is the number of its parts (1 byte; 0: it is not there), group (4) and length (8) of each, and their bytes; before that, a byte now and then that says that
-// the prompt is being computed. A lease that is given back has no answer. Of shared memory the message has the nonce and the name in place of a lease and a key;
-// the answer is a byte, 1 if it could be opened, and pages then come through it; see memory.go.
+// A message of who has dialled is a byte that says what it wants, the name of a lease, how long the other side may wait for the lease's prompt to be begun, ms (4 bytes), the number of keys
+// (1 byte) and the keys. The answer to wantKeys is, for each of them, the number of its parts (1 byte), of each of them group (4), length (8) and the number of places (4) in this process's
+// memory (see view.go) with their place (8) and length (4), and then the bytes of the parts, unless there are places. It ends early with a key that is not there (0) or, behind the first, not
+// there yet (later). Before the first there is a byte now and then that says that the prompt is being computed. tookKeys says that what the places of the last answer said has been copied;
+// it, and dropLease, which gives a lease back, have no answer. wantBeside is answered by 0, or by 1 and a token, the name of a Unix socket, which begins with another handshake and with the
+// memory's file. Of shared memory (memory.go) the message has the nonce and the name as keys; the answer is a byte, 1 if it could be opened, and pages then come through it.
 const (
-	wantKey     = 1
+	wantKeys    = 1
 	dropLease   = 2
 	shareMemory = 3
-	requestLen  = 1 + 2*len(kv.Key{}) + 4
+	wantBeside  = 4
+	tookKeys    = 5
+	requestLen  = 1 + len(kv.Key{}) + 4 + 1
+	partLen     = 16
+	mostKeys    = 64 // of a message
+	later       = 254
 	computing   = 255
 )
 
@@ -46,6 +54,10 @@ type Server struct {
 	source   Source
 	log      func(err error)
 
+	token token        // names local
+	local net.Listener // of this host; nil: nobody can map this process's pages
+	file  *os.File     // of them
+
 	mu      sync.Mutex
 	conns   map[net.Conn]bool
 	gone    chan struct{}
@@ -63,13 +75,24 @@ const (
 // Serve begins to answer at a listener, which the server owns. log is told of callers that are refused.
 func Serve(l net.Listener, secret []byte, seed kv.Key, source Source, log func(err error)) *Server {
 	s := &Server{listener: l, secret: secret, seed: seed, source: source, log: log, conns: map[net.Conn]bool{}, gone: make(chan struct{})}
-	s.working.Go(s.accept)
+	s.listenBeside()
+	s.working.Go(func() { s.accept(l, s.answerAll) })
+	if s.local != nil {
+		s.working.Go(func() {
+			s.accept(s.local, func(conn net.Conn) {
+				if s.show(conn) == nil {
+					s.answerAll(conn)
+				}
+			})
+		})
+	}
 	return s
 }
 
-func (s *Server) accept() {
+// accept has connections of a listener answered.
+func (s *Server) accept(l net.Listener, do func(conn net.Conn)) {
 	for {
-		conn, err := s.listener.Accept()
+		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -91,7 +114,7 @@ func (s *Server) accept() {
 				s.log(err)
 				return
 			}
-			s.answerAll(conn)
+			do(conn)
 		})
 	}
 }
@@ -120,39 +143,58 @@ func (s *Server) forget(conn net.Conn) {
 
 // answerAll answers a connection's messages until it ends.
 func (s *Server) answerAll(conn net.Conn) {
-	var request [requestLen]byte
 	a := asked{conn: conn, w: bufio.NewWriterSize(conn, 1<<16)}
 	defer a.close()
+	var request [requestLen]byte
 	for {
+		if err := a.patience(); err != nil {
+			return
+		}
 		if _, err := io.ReadFull(conn, request[:]); err != nil {
 			return
 		}
-		lease, key := kv.Key(request[1:1+len(kv.Key{})]), kv.Key(request[1+len(kv.Key{}):1+2*len(kv.Key{})])
-		switch request[0] {
-		case dropLease:
-			s.source.Release(lease)
-			continue
-		case shareMemory:
-			if a.memory != nil {
-				return
-			}
-			said := byte(0)
-			if a.memory = openShared(lease, key); a.memory != nil {
-				said = full
-			}
-			if _, err := conn.Write([]byte{said}); err != nil {
-				return
-			}
-			continue
-		case wantKey:
-		default:
+		a.letGo() // whatever is asked next, what was asked before has been taken
+		lease := kv.Key(request[1:])
+		keys := make([]kv.Key, request[requestLen-1])
+		if len(keys) > mostKeys {
 			return
 		}
-		patience := min(time.Duration(binary.LittleEndian.Uint32(request[requestLen-4:]))*time.Millisecond, mostPatience)
-		if err := s.answerKey(&a, key, lease, patience); err != nil {
+		for i := range keys {
+			if _, err := io.ReadFull(conn, keys[i][:]); err != nil {
+				return
+			}
+		}
+		patience := time.Duration(binary.LittleEndian.Uint32(request[1+len(lease):])) * time.Millisecond
+		if err := s.answerOne(&a, request[0], lease, keys, patience); err != nil {
 			return
 		}
 	}
+}
+
+var errMessage = errors.New("a message that is none")
+
+// answerOne answers a message.
+func (s *Server) answerOne(a *asked, what byte, lease kv.Key, keys []kv.Key, patience time.Duration) error {
+	switch {
+	case what == wantKeys && len(keys) > 0:
+		return s.answerKeys(a, lease, keys, min(patience, mostPatience))
+	case what == dropLease:
+		s.source.Release(lease)
+		return nil
+	case what == tookKeys:
+		return nil
+	case what == wantBeside:
+		if s.local == nil {
+			return a.say(0)
+		}
+		return a.say(append([]byte{full}, s.token[:]...)...)
+	case what == shareMemory && len(keys) == 2 && a.memory == nil:
+		if a.memory = openShared(keys[0], keys[1]); a.memory != nil {
+			return a.say(full)
+		}
+		return a.say(0)
+	}
+	return errMessage
 }
 
 // asked is a connection that is answered.
@@ -160,52 +202,106 @@ type asked struct {
 	conn   net.Conn
 	w      *bufio.Writer
 	memory *shm.Mapped // see link
+	held   []func()    // let go of pages that the other side copies
 }
 
 func (a *asked) close() {
+	_ = a.conn.Close() // before the other side is let down: see view.go
+	a.letGo()
 	if a.memory != nil {
 		_ = a.memory.Close() // nothing goes through it
 	}
 }
 
-// answerKey sends a key's pages when they are there.
-func (s *Server) answerKey(a *asked, key, lease kv.Key, patience time.Duration) error {
+// say is an answer of a few bytes.
+func (a *asked) say(b ...byte) error {
+	if err := a.conn.SetWriteDeadline(time.Now().Add(stalled)); err != nil {
+		return err
+	}
+	_, err := a.conn.Write(b)
+	return err
+}
+
+// answerKeys sends the pages of the first key when they are there, and of those behind it as far as they are there as well.
+func (s *Server) answerKeys(a *asked, lease kv.Key, keys []kv.Key, patience time.Duration) error {
+	if there, err := s.answerFirst(a, lease, keys[0], patience); err != nil || !there {
+		return err
+	}
+	for _, key := range keys[1:] {
+		parts, release, _ := s.source.Await(key, lease, 0, s.gone)
+		if err := a.conn.SetWriteDeadline(time.Now().Add(stalled)); err != nil {
+			release()
+			return err
+		}
+		if len(parts) == 0 {
+			release()
+			if err := a.w.WriteByte(later); err != nil {
+				return err
+			}
+			break
+		}
+		if err := a.send(parts, release); err != nil {
+			return err
+		}
+	}
+	return a.w.Flush()
+}
+
+// answerFirst sends a key's pages when they are there, or says that they are not.
+func (s *Server) answerFirst(a *asked, lease, key kv.Key, patience time.Duration) (there bool, err error) {
 	for {
 		parts, release, waits := s.source.Await(key, lease, min(patience, beat), s.gone)
 		err := a.conn.SetWriteDeadline(time.Now().Add(stalled))
 		patience -= beat
-		switch {
-		case err != nil:
-		case len(parts) > 0 || !waits && patience <= 0:
-			err = a.send(parts)
-			release()
-			return err
-		case waits: // as long as that is so
-			patience = beat
-			if err = a.w.WriteByte(computing); err == nil {
-				err = a.w.Flush()
-			}
+		if err == nil && len(parts) > 0 {
+			return true, a.send(parts, release)
 		}
 		release()
-		if err != nil {
-			return err
+		switch {
+		case err != nil:
+			return false, err
+		case !waits && patience <= 0:
+			return false, a.say(0)
+		case waits: // as long as that is so
+			patience = beat
+			if err := a.say(computing); err != nil {
+				return false, err
+			}
 		}
 		select {
 		case <-s.gone:
-			return net.ErrClosed
+			return false, net.ErrClosed
 		default:
 		}
 	}
 }
 
-func (a *asked) send(parts []offload.Part) error {
-	w := a.w
+// send sends a key's pages, and has them released when nobody reads them any more.
+func (a *asked) send(parts []offload.Part, release func()) error {
+	places, seen := [][]place(nil), false
+	if _, local := a.conn.(*net.UnixConn); local {
+		places, seen = placesOf(parts)
+	}
+	if seen {
+		a.hold(release)
+	} else {
+		defer release()
+	}
 	head := []byte{byte(len(parts))}
-	for _, p := range parts {
+	for i, p := range parts {
 		head = binary.LittleEndian.AppendUint32(head, uint32(p.Group))
 		head = binary.LittleEndian.AppendUint64(head, uint64(p.Bytes))
+		if !seen {
+			head = binary.LittleEndian.AppendUint32(head, 0)
+			continue
+		}
+		head = binary.LittleEndian.AppendUint32(head, uint32(len(places[i])))
+		for _, at := range places[i] {
+			head = binary.LittleEndian.AppendUint64(head, uint64(at.at))
+			head = binary.LittleEndian.AppendUint32(head, uint32(at.n))
+		}
 	}
-	if _, err := w.Write(head); err != nil {
+	if _, err := a.w.Write(head); err != nil || seen {
 		return err
 	}
 	if n := chunks(a.memory, parts); n > 0 {
@@ -213,12 +309,12 @@ func (a *asked) send(parts []offload.Part) error {
 	}
 	for _, p := range parts {
 		for _, piece := range p.Pieces {
-			if _, err := w.Write(piece); err != nil {
+			if _, err := a.w.Write(piece); err != nil {
 				return err
 			}
 		}
 	}
-	return w.Flush()
+	return nil
 }
 
 // Address is where the server listens.
@@ -233,6 +329,9 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	err := s.listener.Close()
+	if s.local != nil {
+		err = errors.Join(err, s.local.Close(), s.file.Close())
+	}
 	s.working.Wait()
 	return err
 }
