@@ -114,6 +114,9 @@ func (a *admission) prepare(ctx context.Context, r Request) (*request, error) {
 		q.whole = true // what the cache has of a text depends on what comes after
 		if answers(&r) {
 			q.denoising = newDenoising(a.diffusion, r.Diffusion)
+			if q.denoising.guided() {
+				q.sched.Texts = 2
+			}
 			q.beginBlock(len(r.Prompt))
 			q.sched.Target = len(q.tokens)
 		}

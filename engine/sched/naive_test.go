@@ -92,6 +92,11 @@ func naiveWithout(s *State, c Cache, preempted []*Request, first *Request) (stri
 	if !moved && len(s.running) > 0 {
 		return "", false
 	}
+	if o.Whole {
+		for _, r := range s.running {
+			promised += max(r.Texts, 1)*o.pagesFor(r.Limit) - c.Returns(r) - c.Need(r, r.left())
+		}
+	}
 	seqs := len(s.running)
 	for _, r := range s.waiting.items() {
 		found, idle, has := r.Computed, 0, 0
@@ -100,7 +105,7 @@ func naiveWithout(s *State, c Cache, preempted []*Request, first *Request) (stri
 			has = found / o.PageSize
 		}
 		spare := o.Watermark
-		if seqs == 0 {
+		if seqs == 0 || o.Whole {
 			spare = 0
 		}
 		need := func(n int) int { return o.pagesFor(found+n) - has + idle }
@@ -108,10 +113,14 @@ func naiveWithout(s *State, c Cache, preempted []*Request, first *Request) (stri
 		for n > 0 && n < r.Target-found && (found+n)%o.PageSize != 0 {
 			n--
 		}
-		if seqs == o.MaxSeqs || n == 0 || need(r.Target-found)+promised+spare > pages {
+		whole := need(r.Target - found)
+		if o.Whole {
+			whole = max(r.Texts, 1)*o.pagesFor(r.Limit) - has + idle
+		}
+		if seqs == o.MaxSeqs || n == 0 || o.Whole && found+n < r.Target || whole+promised+spare > pages {
 			break
 		}
-		promised += need(r.Target-found) - need(n)
+		promised += whole - need(n)
 		give(r, n, need(n))
 		seqs++
 	}

@@ -12,6 +12,7 @@ type Request struct {
 	Limit    int  // tokens it may ever come to: prompt and longest answer
 	Cached   int  // tokens that the cache had for it when last asked; for the longest-prefix policy
 	Swapped  bool // its pages are in host memory
+	Texts    int  // that the cache holds of it, each as long as the request may come to; 0: one. For Options.Whole
 
 	order int64 // of arrival: 1, 2, 3 …
 	began int   // tokens that the cache had when it was admitted: what it is read from
@@ -29,6 +30,9 @@ const (
 
 // left is the number of tokens that stand between a request and its next logits.
 func (r *Request) left() int { return r.Target - r.Computed }
+
+// most is the number of pages that a request takes at its longest.
+func (r *Request) most(o *Options) int { return max(r.Texts, 1) * o.pagesFor(max(r.Target, r.Limit)) }
 
 // Cache is what scheduling asks of the account of pages, mostly numbers that engine/kv knows. It answers for the moment,
 // and does not know the schedule.

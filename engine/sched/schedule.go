@@ -37,7 +37,7 @@ type builder struct {
 	available int     // pages, after what is scheduled
 	host      int     // host pages, likewise
 	budget    int     // tokens left
-	reserved  int     // pages that running prompts will still take
+	reserved  int     // pages that running prompts will still take, and with Options.Whole running requests
 	answers   int     // chunks of the requests served before prompts
 	limit     float64 // that the step may take for the prompts in it, µs; 0: none
 	alone     Shape   // of the answers
@@ -107,11 +107,16 @@ func zeroed[T any](slice []T, n int) []T {
 	return slice
 }
 
-// serveWhole gives running requests all that they have left, in the order in which they run, as far as the step has room.
+// serveWhole gives running requests all that they have left, in the order in which they run, as far as the step has room. What they may still come to
+// is reserved: what the cache has of a text depends on what it was computed beside, and would be another if it had to be computed again.
 func (p *Schedule) serveWhole() {
 	for i, r := range p.state.running {
+		p.reserved += r.most(&p.state.options) - p.cache.Returns(r)
 		if r.left() <= p.budget {
 			p.serve(i, r.left())
+		}
+		if at := p.chunkOf[i]; at > 0 {
+			p.reserved -= p.Chunks[at-1].pages
 		}
 	}
 }
@@ -158,7 +163,7 @@ func (p *Schedule) prefill(i int) bool {
 	return true
 }
 
-// admit takes waiting requests while all their tokens will have pages.
+// admit takes waiting requests while all their tokens will have pages; with Options.Whole those of their answers too.
 func (p *Schedule) admit(now int64) {
 	o := &p.state.options
 	room := o.MaxSeqs - len(p.state.running)
@@ -179,7 +184,9 @@ func (p *Schedule) admit(now int64) {
 		}
 		whole := o.pagesFor(r.Target) - taken + idle
 		spare := o.Watermark
-		if len(p.state.running)+len(p.Chunks) == 0 {
+		if o.Whole {
+			whole, spare = r.most(o)-taken+idle, 0
+		} else if len(p.state.running)+len(p.Chunks) == 0 {
 			spare = 0
 		}
 		if whole+p.reserved+spare > p.available {

@@ -313,6 +313,9 @@ func TestSubmitRefuses(t *testing.T) {
 	if err := s.Submit(&Request{Target: 100, Limit: 1601}); !errors.As(err, &long) || long.Limit != 1600 {
 		t.Errorf("longer than the cache: %v", err)
 	}
+	if err := s.Submit(&Request{Target: 100, Limit: 801, Texts: 2}); !errors.As(err, &long) || long.Limit != 800 || !strings.Contains(err.Error(), "each of its 2 texts") {
+		t.Errorf("two texts that are longer than the cache: %v", err)
+	}
 	for _, r := range []*Request{{Limit: 5}, {Target: 6, Limit: 5}, {Target: 5, Limit: 6, Computed: 1}} {
 		if err := s.Submit(r); err == nil || !strings.HasPrefix(err.Error(), "sched: request 0 has") {
 			t.Errorf("%+v: %v", r, err)

@@ -144,6 +144,9 @@ func (s *simulation) check() error {
 		}
 		seen[p.Request] = true
 	}
+	if o.Whole && len(s.schedule.Preempt) > 0 {
+		return fmt.Errorf("request %d is preempted where all that it may come to was reserved", s.schedule.Preempt[0].Request.ID)
+	}
 	tokens, seqs := 0, len(s.state.running)-len(s.schedule.Preempt)
 	for _, c := range s.schedule.Chunks {
 		if seen[c.Request] || c.Tokens < 1 || c.Tokens > c.Request.left() || c.Admit != (c.Request.place == waiting) {
@@ -205,6 +208,9 @@ func newSimulation(t *rapid.T) *simulation {
 			o.TargetITL = rapid.Float64Range(1, 100).Draw(t, "target")
 		}
 	}
+	if rapid.IntRange(0, 4).Draw(t, "whole") == 0 {
+		o.Whole, o.MaxBatchedTokens = true, o.MaxBatchedTokens+o.MaxContext
+	}
 	if rapid.Bool().Draw(t, "swapping") {
 		o.SwapPrice = func(r *Request) (float64, float64) { return float64(r.Computed), 10 }
 	}
@@ -230,8 +236,11 @@ func (s *simulation) submit(t *rapid.T) {
 		Target:   rapid.IntRange(1, 150).Draw(t, "prompt"),
 	}
 	r.Limit = r.Target + rapid.IntRange(0, 60).Draw(t, "longest answer")
+	if o.Whole {
+		r.Texts = rapid.IntRange(0, 2).Draw(t, "texts")
+	}
 	full := s.state.Waiting() >= o.MaxWaiting
-	fits := r.Limit <= o.MaxContext && (r.Limit+o.PageSize-1)/o.PageSize <= o.Pages
+	fits := r.Limit <= o.MaxContext && max(r.Texts, 1)*((r.Limit+o.PageSize-1)/o.PageSize) <= o.Pages
 	if err := s.state.Submit(r); (err == nil) != (fits && !full) {
 		t.Fatalf("a request of %d tokens: %v", r.Limit, err)
 	} else if err == nil {

@@ -61,7 +61,9 @@ func (s *State) Submit(r *Request) error {
 		return fmt.Errorf("sched: request %d has %d tokens, %d computed and at most %d; it must begin with at least one, none computed, and end with no fewer", r.ID, r.Target, r.Computed, r.Limit)
 	case r.Limit > o.MaxContext:
 		return &TooLongError{r.Limit, o.MaxContext, "the model's context"}
-	case o.pagesFor(r.Limit) > o.Pages:
+	case r.most(o) > o.Pages && r.Texts > 1:
+		return &TooLongError{r.Limit, o.Pages / r.Texts * o.PageSize, fmt.Sprintf("the cache of %d pages, of which each of its %d texts (guidance: with and without the prompt) has a part,", o.Pages, r.Texts)}
+	case r.most(o) > o.Pages:
 		return &TooLongError{r.Limit, o.Pages * o.PageSize, fmt.Sprintf("the cache of %d pages", o.Pages)}
 	case s.waiting.len() >= o.MaxWaiting:
 		return &FullError{s.waiting.len()}
