@@ -50,6 +50,7 @@ type Model struct {
 	device      backend.Device
 	backend     string           // Options.Backend
 	others      []backend.Device // of a layout, or of a split, beside it
+	runsOn      string           // see Device
 	split       *split           // nil: all layers are on devices of one backend
 	engine      *engine.Engine
 	price       stepPrice // nil: steps cannot be priced
@@ -231,9 +232,19 @@ func (m *Model) compile(o Options) error {
 		prog.Warm()
 		prog.prefault(prefaultedAhead)
 	}
+	m.runsOn = m.describe()
 	m.width = prog.HiddenWidth()
 	m.adapters = newAdapters(m, prog.Runner, max(cmp.Or(o.MaxCPULoRAs, defaultCPULoRAs), o.MaxLoRAs))
 	return m.startEngine(o, prog)
+}
+
+// describe is where the model runs, for people.
+func (m *Model) describe() string {
+	if m.split != nil {
+		return m.split.String()
+	}
+	i := m.device.Info()
+	return fmt.Sprintf("%s (%s)", i.Name, i.Detail)
 }
 
 // startEngine starts the engine, which owns the program from then on.
@@ -307,14 +318,8 @@ func (m *Model) Parallel() int { return m.limits.Seqs }
 // Vocab is how many tokens the model knows: the width of a row of logits.
 func (m *Model) Vocab() int { return m.dir.Model.Config.Vocab }
 
-// Device describes where the model runs: "cpu (amd64, 2 threads)".
-func (m *Model) Device() string {
-	if m.split != nil {
-		return m.split.String()
-	}
-	i := m.device.Info()
-	return fmt.Sprintf("%s (%s)", i.Name, i.Detail)
-}
+// Device describes where the model runs: "cpu (amd64, 2 threads)". Like all that describes a model it may be asked for after Close.
+func (m *Model) Device() string { return m.runsOn }
 
 // Quantization is what the weights were quantised to on load, "fp8", "int8" or "int4"; "" when they are as the file has them.
 func (m *Model) Quantization() string { return m.quantization }

@@ -138,6 +138,7 @@ func TestClosedModel(t *testing.T) {
 	m := load(t, ridge.Options{})
 	p := ridge.Greedy()
 	p.IgnoreEnd = true
+	runs := m.Device()
 	started, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		var once sync.Once
@@ -156,6 +157,9 @@ func TestClosedModel(t *testing.T) {
 	}
 	if err := <-done; !errors.Is(err, ridge.ErrClosed) {
 		t.Errorf("the unfinished request ended with %v", err)
+	}
+	if d := m.Device(); d != runs || d == "" {
+		t.Errorf("it ran on %q, and on %q when it was asked after its end", runs, d)
 	}
 }
 

@@ -67,7 +67,7 @@ func readAll(r io.Reader, into []byte, length int64) ([]byte, error) {
 			if length >= int64(len(b)) {
 				room = int(min(length+1, firstRoom+perByte*int64(len(b)))) // one more, to see the end
 			}
-			b = slices.Grow(b, max(room-len(b), 1))
+			b = append(make([]byte, 0, max(room, len(b)+1)), b...) // slices.Grow allocates twice under the race detector
 		}
 		n, err := r.Read(b[len(b):cap(b)])
 		if b = b[:len(b)+n]; err == io.EOF {
