@@ -252,7 +252,11 @@ func TestDenoisedUnderPressure(t *testing.T) {
 	e, prompt := diffusionEngine(t, "dream", ref.New(), lim), readDenoised(t, "dream").Prompt
 	r := rand.New(rand.NewPCG(1, 2))
 	var all sync.WaitGroup
-	for range 12 {
+	requests := 12
+	if testing.Short() {
+		requests = 3
+	}
+	for range requests {
 		n, o := 20+r.IntN(30), diffusion.Options{Block: 1 + r.IntN(20), Threshold: float64(r.IntN(2)) * 0.3, Exact: r.IntN(4) == 0, CFGScale: float64(r.IntN(2))}
 		request := engine.Request{Prompt: prompt, Params: greedyParams(), MaxTokens: n, Diffusion: o}
 		alone, end, err := found(e, request)
