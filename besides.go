@@ -42,7 +42,11 @@ func (m *Model) compileBeside(g *graph.Graph, files compile.Tensors, lim backend
 	if err != nil {
 		return nil, err
 	}
-	if err := draftFits(m.device, g, lim, others); err != nil {
+	weights := weightBytes([]*graph.Graph{g})
+	if info.Name == cpuName {
+		weights = 0 // many are the model's own, which are in memory once
+	}
+	if err := draftFits(m.device, g, lim, weights, others); err != nil {
 		return nil, err
 	}
 	return compile.Compile(g, m.device, files, lim)

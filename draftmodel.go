@@ -44,7 +44,7 @@ func (m *Model) draftModel(o Options) (d draft.Drafter, err error) {
 	var prog *compile.Program
 	reserved, err = m.runtime.place(dev.Info().Name, func(others int64) (int64, error) {
 		lim := draftmodel.Limits(m.limits, o.stepTokens())
-		if err := draftFits(dev, g, lim, others); err != nil {
+		if err := draftFits(dev, g, lim, weightBytes([]*graph.Graph{g}), others); err != nil {
 			return 0, err
 		}
 		if prog, err = compile.Compile(g, dev, dir, lim); err != nil {
@@ -87,8 +87,8 @@ func draftGraph(o Options, dir *modeldir.Dir, dev backend.Device) (*graph.Graph,
 	return pass.Run(g, pass.All, pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: dev}})
 }
 
-// draftFits refuses a draft model for whose cache there is no memory, with the sums.
-func draftFits(dev backend.Device, g *graph.Graph, lim backend.Limits, others int64) error {
+// draftFits refuses a drafter's graph for whose weights, of so many bytes, and cache there is no memory, with the sums.
+func draftFits(dev backend.Device, g *graph.Graph, lim backend.Limits, weights, others int64) error {
 	known, ok := dev.(backend.MemoryInfo)
 	if !ok {
 		return nil
@@ -101,8 +101,8 @@ func draftFits(dev backend.Device, g *graph.Graph, lim backend.Limits, others in
 	for _, c := range g.Caches {
 		cache += int64(lim.Pages) * lim.PageBytes(c)
 	}
-	if cache > free-others {
-		return fmt.Errorf("its cache takes %s for %d sequences of %d tokens, and %s are free; lower --ctx or --max-num-seqs, or leave speculation out", size.Text(cache), lim.Seqs, lim.SeqPages*lim.PageSize, size.Text(max(free-others, 0)))
+	if weights+cache > free-others {
+		return fmt.Errorf("its weights take %s, its cache %s for %d sequences of %d tokens, and %s are free; lower --ctx or --max-num-seqs, or leave speculation out", size.Text(weights), size.Text(cache), lim.Seqs, lim.SeqPages*lim.PageSize, size.Text(max(free-others, 0)))
 	}
 	return nil
 }

@@ -193,3 +193,21 @@ func TestPricesOfParts(t *testing.T) {
 		t.Errorf("causes add up to %g of %g", sum, whole)
 	}
 }
+
+// TestDraftModelFits: a draft model for whose weights a device has no room beside the model is refused with the sums, and nothing stays reserved.
+func TestDraftModelFits(t *testing.T) {
+	o := Options{Context: 256, Parallel: 1}
+	alone, _, err := loadBeside(t, 1<<30, backend.Peaks{}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights, cache, activations := alone.Memory()
+	o.Speculation.Method, o.Speculation.Model = "draft_model", "internal/builtin/demo.gguf"
+	tight := weights + cache + activations + weights/2
+	if _, _, err := loadBeside(t, tight, backend.Peaks{}, o); err == nil || !strings.Contains(err.Error(), "its weights take") {
+		t.Errorf("%d bytes for a model and a draft model that takes as much: %v", tight, err)
+	}
+	if _, _, err := loadBeside(t, 1<<30, backend.Peaks{}, o); err != nil {
+		t.Error(err)
+	}
+}
