@@ -135,7 +135,7 @@ func TestBackgroundStream(t *testing.T) {
 	if status := c.call("GET", "/v1/responses/"+cancelled.ID+"?stream=true", "", nil, &refused); status != 400 || !strings.Contains(refused.Error.Message, "both background and stream") {
 		t.Errorf("%d %+v", status, refused)
 	}
-	for _, query := range []string{"stream=maybe", "stream=true&starting_after=x", "stream=true&starting_after=-1"} {
+	for _, query := range []string{"stream=maybe", "stream=true&starting_after=x", "stream=true&starting_after=-1", "stream=true&starting_after=9223372036854775807"} {
 		if status := c.call("GET", "/v1/responses/"+id+"?"+query, "", nil, &refused); status != 400 {
 			t.Errorf("%s: %d", query, status)
 		}
@@ -194,6 +194,30 @@ func (c *client) untilOver(id string) (k kept) {
 		c.call("GET", "/v1/responses/"+id, "", nil, &k)
 	}
 	return k
+}
+
+// TestConversationNotKept: an answer that cannot be kept is not added to its conversation, or asking again would add it twice.
+func TestConversationNotKept(t *testing.T) {
+	h, _ := serveTenants(t, server.Options{Keys: aliceAndBob}, store.Quota{Responses: 20 << 10})
+	c := tenant{t, h.URL, "a"}
+	_, text := c.call("POST", "/v1/conversations", `{"items": [{"role": "user", "content": "Who are you?"}]}`)
+	var v struct{ ID string }
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		// The response has the client's labels, for which there is no room.
+		_, text := c.call("POST", "/v1/responses", fmt.Sprintf(`{"conversation": %q, "input": "<x>", "max_output_tokens": 2, "metadata": {"a": %q}}`, v.ID, strings.Repeat("x", 20<<10)))
+		var k kept
+		if err := json.Unmarshal([]byte(text), &k); err != nil || k.Store || k.Status != "incomplete" {
+			t.Fatalf("%v %s", err, text)
+		}
+	}
+	var list itemList
+	_, text = c.call("GET", "/v1/conversations/"+v.ID+"/items", "")
+	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Data) != 1 {
+		t.Errorf("%v: %d items: %s", err, len(list.Data), text)
+	}
 }
 
 // TestConversations: responses go on from a conversation and add to it, and its items can be listed, added and deleted.

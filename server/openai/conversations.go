@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,6 +100,18 @@ func (k *Keeping) change(v store.View, id string, f func(*keptConversation) erro
 		return err
 	}
 	return c.put(v, id)
+}
+
+// remove takes items out that were added, each once, the latest first.
+func (c *keptConversation) remove(added []json.RawMessage) {
+	for _, x := range slices.Backward(added) {
+		for i, y := range slices.Backward(c.Items) {
+			if bytes.Equal(x, y) {
+				c.Items = slices.Delete(c.Items, i, i+1)
+				break
+			}
+		}
+	}
 }
 
 // goOn has a request go on from its conversation.

@@ -153,19 +153,28 @@ func (a *responsesAnswer) keep(body map[string]any, events ...event) (err error)
 	if len(content) > maxKept {
 		return fmt.Errorf("the conversation has %d bytes and %d can be kept", len(content), maxKept)
 	}
-	if a.asked.Conversation != "" && (body["status"] == "completed" || body["status"] == "incomplete") { // first: whoever sees the response looks for it there
-		whole, err := k.items()
-		if err != nil {
-			return err
-		}
-		if err := a.keeper.kept.change(a.keeper.view, string(a.asked.Conversation), func(c *keptConversation) error {
-			c.Items = append(c.Items, whole[len(a.asked.history):]...)
-			return nil
-		}); err != nil {
-			return err
-		}
+	if a.asked.Conversation == "" || body["status"] != "completed" && body["status"] != "incomplete" {
+		return a.keeper.view.PutResponse(a.keeper.id, content)
 	}
-	return a.keeper.view.PutResponse(a.keeper.id, content)
+	whole, err := k.items()
+	if err != nil {
+		return err
+	}
+	added := whole[len(a.asked.history):]
+	change := func(f func(*keptConversation)) error {
+		return a.keeper.kept.change(a.keeper.view, string(a.asked.Conversation), func(c *keptConversation) error {
+			f(c)
+			return nil
+		})
+	}
+	// First: whoever sees the response looks for it there.
+	if err := change(func(c *keptConversation) { c.Items = append(c.Items, added...) }); err != nil {
+		return err
+	}
+	if err := a.keeper.view.PutResponse(a.keeper.id, content); err != nil { // the client is told that nothing is kept, and may ask again
+		return errors.Join(err, change(func(c *keptConversation) { c.remove(added) }))
+	}
+	return nil
 }
 
 // listed are the input's items as the API lists them: a message says that it is one and has parts, and each item has an id.

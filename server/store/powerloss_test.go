@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -221,5 +222,50 @@ func TestNewBatchIsWhole(t *testing.T) {
 	}
 	if _, err := s.NewBatch(store.Batch{}); err != nil || renamed != 1 || len(s.Batches()) != 1 {
 		t.Errorf("%v; %d renamed, %d batches", err, renamed, len(s.Batches()))
+	}
+}
+
+// TestRewrittenResponse: a response or a conversation that is written again has the old content or the new for those who read it meanwhile, and on a full disk the old.
+func TestRewrittenResponse(t *testing.T) {
+	d := memdisk.New(rand.New(rand.NewPCG(1, 2)))
+	d.Start(memdisk.Faults{})
+	s, err := store.OpenOn(d, "data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	id := store.NewConversationID()
+	contents := []string{strings.Repeat("a", 10), strings.Repeat("b", 1000)}
+	if err := s.PutResponse("", id, []byte(contents[0])); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan error)
+	go func() {
+		var err error
+		for i := 0; i < 1000 && err == nil; i++ {
+			err = s.PutResponse("", id, []byte(contents[i%2]))
+		}
+		over <- err
+	}()
+	for ended := false; !ended; {
+		select {
+		case err := <-over:
+			if ended = true; err != nil {
+				t.Fatal(err)
+			}
+		default:
+		}
+		if got, err := s.ResponseContent(id); err != nil || !slices.Contains(contents, string(got)) {
+			t.Errorf("%.200q, %v", got, err)
+			<-over
+			return
+		}
+	}
+	d.SetFull(true)
+	if err := s.PutResponse("", id, []byte("c")); !store.IsFull(err) {
+		t.Fatal(err)
+	}
+	if got, err := s.ResponseContent(id); err != nil || string(got) != contents[1] {
+		t.Errorf("after a write that had no room: %.200q, %v", got, err)
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -35,16 +36,20 @@ func NewResponseID() string { return newID("resp_") }
 func NewConversationID() string { return newID(ConversationPrefix) }
 
 // PutResponse keeps a response's content under an id of NewResponseID's. The owner's oldest ones are forgotten where there is no room for all;
-// one that is larger than the whole quota is refused with a *QuotaError.
+// one that is larger than the whole quota is refused with a *QuotaError. Where an error keeps it from being written, what was kept under the id before stays.
 func (s *Store) PutResponse(owner, id string, content []byte) error {
 	r := Response{ID: id, Created: time.Now().Unix(), Bytes: int64(len(content)), Owner: owner}
 	s.mu.Lock()
 	quota := s.quota.Responses
+	_, rewritten := s.responses[id]
 	s.mu.Unlock()
 	if quota > 0 && r.counted() > quota {
 		return &QuotaError{fmt.Sprintf("the response takes %s and all of them may take %s (--response-quota)", size.Text(r.counted()), size.Text(quota))}
 	}
 	if err := s.writeResponse(r, content); err != nil {
+		if rewritten {
+			return err
+		}
 		return errors.Join(err, s.remove(s.description("responses", id))) // it may have its name and only not be durable
 	}
 	s.mu.Lock()
@@ -107,10 +112,9 @@ func (s *Store) Response(id string) (Response, error) {
 	return r, nil
 }
 
-// ResponseContent is what PutResponse was given.
+// ResponseContent is what PutResponse was given: of one that is being written again the old or the new.
 func (s *Store) ResponseContent(id string) ([]byte, error) {
-	r, err := s.Response(id)
-	if err != nil {
+	if _, err := s.Response(id); err != nil {
 		return nil, err
 	}
 	f, err := s.disk.OpenFile(s.description("responses", id), os.O_RDONLY, 0)
@@ -118,12 +122,14 @@ func (s *Store) ResponseContent(id string) ([]byte, error) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	defer f.Close()
-	if _, err := f.Seek(-r.Bytes, io.SeekEnd); err != nil {
-		return nil, fmt.Errorf("store: the response %s is damaged: %w", id, err)
-	}
-	content, err := io.ReadAll(f)
+	all, err := io.ReadAll(f)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
+	}
+	head, content, _ := bytes.Cut(all, []byte("\n"))
+	var r Response // the file's own: it may have been written since
+	if err := json.Unmarshal(head, &r); err != nil || r.Bytes != int64(len(content)) {
+		return nil, fmt.Errorf("store: the response %s is damaged: %d bytes behind the description %.200q", id, len(content), head)
 	}
 	return content, nil
 }
