@@ -62,6 +62,15 @@ func TestPromptEmbeds(t *testing.T) {
 	if status, text := post(t, h, "/v1/completions", fmt.Sprintf(`{"prompt_embeds": %q, "max_tokens": 8, "temperature": 0}`, saved(m.Width()))); status != 200 || parse(t, text).Choices[0].Text != want {
 		t.Errorf("alone: %d: %s; %q wanted", status, text, want)
 	}
+	// OpenAI's clients send no request without a prompt, and vLLM's documents have them send an empty one.
+	for _, prompt := range []string{`""`, `null`} {
+		if status, text := post(t, h, "/v1/completions", fmt.Sprintf(`{"prompt_embeds": %q, "prompt": %s, "max_tokens": 8, "temperature": 0}`, saved(m.Width()), prompt)); status != 200 || parse(t, text).Choices[0].Text != want || len(parse(t, text).Choices) != 1 {
+			t.Errorf("beside the prompt %s: %d: %s; %q wanted", prompt, status, text, want)
+		}
+	}
+	if status, text := post(t, h, "/v1/completions", `{"prompt_embeds": null, "prompt": "Once", "max_tokens": 2}`); status != 200 || len(parse(t, text).Choices) != 1 {
+		t.Errorf("null: %d: %s", status, text)
+	}
 	for want, fields := range map[string]string{
 		"is no base64":           `"prompt_embeds": "!"`,
 		"not the ZIP archive":    `"prompt_embeds": "AAAA"`,

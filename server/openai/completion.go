@@ -119,19 +119,20 @@ func (q *CompletionRequest) jobs(ctx context.Context, s *serving.Service, field 
 	}
 	p.Special = q.SkipSpecial != nil && !*q.SkipSpecial
 	p.Sampling.Logprobs = p.Sampling.Logprobs || q.made() > q.choices()
-	if prompts := q.Prompt.count() + len(q.Embeds); prompts*q.made() > MaxChoices {
+	texts := q.texts()
+	if prompts := texts.count() + len(q.Embeds); prompts*q.made() > MaxChoices {
 		return nil, api.Invalid("prompt", "%d prompts with n %d are %d answers; %d at most are made at once", prompts, q.made(), prompts*q.made(), MaxChoices)
 	}
 	var prompts [][]int32
 	if len(gaps) > 0 {
 		prompts, err = q.infill(ctx, s, &p, field, gaps)
-	} else if q.Prompt.count() > 0 || len(q.Embeds) == 0 {
-		prompts, err = q.Prompt.tokens(ctx, s)
+	} else if texts.count() > 0 || len(q.Embeds) == 0 {
+		prompts, err = texts.tokens(ctx, s)
 	}
 	if err != nil {
 		return nil, err
 	}
-	all, err := q.embedded(s, p)
+	all, err := q.embedded(ctx, s, p)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 
@@ -15,7 +16,8 @@ type embedsList []string
 // UnmarshalJSON implements json.Unmarshaler.
 func (l *embedsList) UnmarshalJSON(b []byte) error {
 	var one string
-	switch {
+	switch *l = nil; {
+	case !api.Present(b):
 	case json.Unmarshal(b, &one) == nil:
 		*l = embedsList{one}
 	case json.Unmarshal(b, (*[]string)(l)) != nil:
@@ -24,18 +26,33 @@ func (l *embedsList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// texts are the prompts of text and ids. Beside prompts of embeddings an empty text is none: OpenAI's clients send no request without one.
+func (q *CompletionRequest) texts() *PromptList {
+	if l := &q.Prompt; len(q.Embeds) > 0 && l.count() == 1 && len(l.Texts) == 1 && l.Texts[0] == "" {
+		return &PromptList{}
+	}
+	return &q.Prompt
+}
+
 // embedded are the jobs of the prompts that are given as embeddings.
-func (q *CompletionRequest) embedded(s *serving.Service, p ridge.Params) (all []serving.Job, err error) {
+func (q *CompletionRequest) embedded(ctx context.Context, s *serving.Service, p ridge.Params) (all []serving.Job, err error) {
 	if len(q.Embeds) > 0 && (q.Echo || q.Suffix != "") {
 		return nil, api.Invalid("prompt_embeds", "prompt_embeds has no text, which echo and suffix are about; leave these out")
 	}
 	for i, text := range q.Embeds {
-		file, err := base64.StdEncoding.DecodeString(text)
+		p.Embeddings, err = serving.InLane(ctx, s, len(text), func() ([]float32, error) {
+			file, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				return nil, api.Invalid("prompt_embeds", "prompt_embeds %d is no base64: %v", i, err)
+			}
+			rows, err := s.ReadEmbeddings(file)
+			if err != nil {
+				return nil, api.Invalid("prompt_embeds", "prompt_embeds %d: %v", i, err)
+			}
+			return rows, nil
+		})
 		if err != nil {
-			return nil, api.Invalid("prompt_embeds", "prompt_embeds %d is no base64: %v", i, err)
-		}
-		if p.Embeddings, err = s.ReadEmbeddings(file); err != nil {
-			return nil, api.Invalid("prompt_embeds", "prompt_embeds %d: %v", i, err)
+			return nil, err
 		}
 		all = append(all, serving.Jobs([][]int32{make([]int32, len(p.Embeddings)/s.Width())}, q.made(), p)...)
 	}

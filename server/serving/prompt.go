@@ -33,7 +33,7 @@ func (s *Service) EncodeInfills(ctx context.Context, gaps []ridge.Infill) (promp
 			bytes += len(f.Name) + len(f.Text)
 		}
 	}
-	prompts, err = inLane(ctx, s, bytes, func() (all [][]int32, err error) {
+	prompts, err = InLane(ctx, s, bytes, func() (all [][]int32, err error) {
 		for _, g := range gaps {
 			var ids []int32
 			if ids, ends, err = s.EncodeInfill(g); err != nil {
@@ -51,7 +51,7 @@ func (s *Service) encode(ctx context.Context, texts []string, f func(string) ([]
 	for _, text := range texts {
 		bytes += len(text)
 	}
-	return inLane(ctx, s, bytes, func() (all [][]int32, err error) {
+	return InLane(ctx, s, bytes, func() (all [][]int32, err error) {
 		for _, text := range texts {
 			ids, err := f(text)
 			if err != nil {
@@ -69,7 +69,7 @@ func (s *Service) EncodePairs(ctx context.Context, texts [][2]string, limit int)
 	for _, two := range texts {
 		bytes += len(two[0]) + len(two[1])
 	}
-	return inLane(ctx, s, bytes, func() (all []ridge.Pair, err error) {
+	return InLane(ctx, s, bytes, func() (all []ridge.Pair, err error) {
 		for _, two := range texts {
 			pair, err := s.Model.EncodePair(two[0], two[1], limit)
 			if err != nil {
@@ -84,28 +84,28 @@ func (s *Service) EncodePairs(ctx context.Context, texts [][2]string, limit int)
 // Breakers are texts that end repetitions; see ridge.Model.Breakers. The vocabulary is searched for each, as long as a text of many kilobytes takes.
 func (s *Service) Breakers(ctx context.Context, texts []string) (*ridge.Breakers, error) {
 	const search = 1 << 18 // bytes of a text that takes as long to encode
-	return inLane(ctx, s, search*len(texts), func() (*ridge.Breakers, error) { return s.Model.Breakers(texts) })
+	return InLane(ctx, s, search*len(texts), func() (*ridge.Breakers, error) { return s.Model.Breakers(texts) })
 }
 
 // Prompt renders a conversation.
 func (s *Service) Prompt(ctx context.Context, r chat.Request) (chat.Prompt, error) {
-	return inLane(ctx, s, r.Bytes(), func() (chat.Prompt, error) { return s.Model.Prompt(ctx, r) })
+	return InLane(ctx, s, r.Bytes(), func() (chat.Prompt, error) { return s.Model.Prompt(ctx, r) })
 }
 
 // EncodePrompt turns a rendered conversation into token ids, all of them however many they are.
 func (s *Service) EncodePrompt(ctx context.Context, p chat.Prompt) ([]int32, error) {
 	text, _ := p.Marked()
-	return inLane(ctx, s, len(text), func() ([]int32, error) { return s.Model.EncodePrompt(p) })
+	return InLane(ctx, s, len(text), func() ([]int32, error) { return s.Model.EncodePrompt(p) })
 }
 
 // EncodePromptInput turns a rendered conversation that is to be answered into token ids; see ridge.Model.EncodeInput.
 func (s *Service) EncodePromptInput(ctx context.Context, p chat.Prompt) ([]int32, error) {
 	text, _ := p.Marked()
-	return inLane(ctx, s, len(text), func() ([]int32, error) { return s.Model.EncodePromptInput(p) })
+	return InLane(ctx, s, len(text), func() ([]int32, error) { return s.Model.EncodePromptInput(p) })
 }
 
-// inLane makes something of so many bytes.
-func inLane[T any](ctx context.Context, s *Service, bytes int, f func() (T, error)) (x T, err error) {
+// InLane makes something of so many bytes, in the lane of texts that are not small.
+func InLane[T any](ctx context.Context, s *Service, bytes int, f func() (T, error)) (x T, err error) {
 	if left := s.lane.Do(ctx, bytes, func() { x, err = f() }); left != nil {
 		return x, left
 	}
