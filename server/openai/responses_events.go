@@ -75,11 +75,11 @@ func sendEvents(out *api.Stream, all []event) error {
 func (s *Kept) streamKept(w http.ResponseWriter, r *http.Request) (any, error) {
 	id, from := r.PathValue("id"), 0
 	if text := r.URL.Query().Get("starting_after"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
+		n, err := strconv.ParseUint(text, 10, 30)
+		if err != nil {
 			return nil, api.Invalid("starting_after", "starting_after is %q; the sequence_number of an event is possible", text)
 		}
-		from = n + 1
+		from = int(n) + 1
 	}
 	log := s.kept.events(id) // before what is kept is read: it may end meanwhile
 	k, err := readKept(stored.View(s.kept.store, r), id)
