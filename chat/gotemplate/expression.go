@@ -24,6 +24,17 @@ var fields = map[string]string{
 	"Properties": "properties", "Required": "required", "Enum": "enum",
 }
 
+// made is an expression, which the text of what lies in it has been copied for: calls in one another would otherwise take the square of a template's length.
+func (w *writer) made(n parse.Node, x string) string {
+	if w.copied += len(x); w.copied > maxCopied {
+		w.fail(n, "there are too many calls, fields or pipes in one another")
+	}
+	if w.err != nil {
+		return "''" // nothing is made of it
+	}
+	return x
+}
+
 // pipe is an expression: {{a | b}} is b(a).
 func (w *writer) pipe(p *parse.PipeNode) string {
 	value := ""
@@ -32,7 +43,7 @@ func (w *writer) pipe(p *parse.PipeNode) string {
 		if i > 0 {
 			more = []string{value}
 		}
-		value = w.command(c, more)
+		value = w.made(p, w.command(c, more))
 	}
 	return value
 }
@@ -50,7 +61,7 @@ func (w *writer) command(c *parse.CommandNode, more []string) string {
 	for _, a := range c.Args[1:] {
 		args = append(args, w.value(a))
 	}
-	return w.call(c, name.Ident, append(args, more...))
+	return w.made(c, w.call(c, name.Ident, append(args, more...)))
 }
 
 // operators are functions of two arguments and more.
@@ -183,7 +194,7 @@ func (w *writer) path(n parse.Node, x string, ident []string) string {
 		if !ok {
 			w.fail(n, "there is no .%s", name)
 		}
-		x += "." + field
+		x = w.made(n, x+"."+field)
 	}
 	return x
 }

@@ -20,6 +20,9 @@ var functions = map[string]any{
 // maxSource is the most bytes of a template. What lies in one another in it is read recursively, on the stack.
 const maxSource = 128 << 10
 
+// maxCopied is the most bytes that the expressions of a template may be copied for what lies around them: a template of the most bytes has room for calls 64 deep all over.
+const maxCopied = 64 * maxSource
+
 // Jinja is a template in Jinja. One that is Jinja already stays as it is, and so does an empty one.
 func Jinja(source string) (string, error) {
 	if strings.TrimSpace(source) == "" {

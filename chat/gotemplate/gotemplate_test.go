@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"text/template"
@@ -249,6 +250,26 @@ func TestNested(t *testing.T) {
 		source := strings.Repeat("{{if 1}}", n) + "x" + strings.Repeat("{{end}}", n)
 		if _, err := Jinja(source); (err != nil) != (len(source) > maxSource) {
 			t.Errorf("%d conditions in one another, %d bytes: %v", n, len(source), err)
+		}
+	}
+}
+
+// TestLinear: pipes, fields and calls in one another take time that grows with the template's length, not with its square.
+func TestLinear(t *testing.T) {
+	for name, source := range map[string]string{
+		"pipes":   "{{ if 1" + strings.Repeat("|not", 30_000) + " }}{{ end }}{{ range .Messages }}{{ .Content }}{{ end }}",
+		"fields":  "{{ range .Messages }}{{ .ID" + strings.Repeat(".ID", 40_000) + " }}{{ end }}",
+		"unknown": "{{ range .Messages }}{{ .ID" + strings.Repeat(".IX", 40_000) + " }}{{ end }}",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Jinja(source)
+		runtime.ReadMemStats(&after)
+		if err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%s: %.100v", name, err)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 512<<20 {
+			t.Errorf("%s: %d bytes of memory for a template of %d", name, n, len(source))
 		}
 	}
 }

@@ -16,12 +16,13 @@ type writer struct {
 	messages     bool   // the template has the whole conversation, else one turn
 	upToResponse bool   // nothing is written from .Response on, but the ends of what is open
 	response     bool   // .Response was there
+	copied       int    // bytes of expressions
 }
 
 // fail notes the first thing that cannot be said in Jinja.
 func (w *writer) fail(n parse.Node, format string, args ...any) {
 	if w.err == nil {
-		w.err = fmt.Errorf("{{%s}}: %s", strings.Trim(n.String(), "{}"), fmt.Sprintf(format, args...))
+		w.err = fmt.Errorf("{{%.200s}}: %s", strings.Trim(n.String(), "{}"), fmt.Sprintf(format, args...))
 	}
 }
 

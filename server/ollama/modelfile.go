@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server/api"
 )
 
@@ -123,6 +124,9 @@ func (q *createRequest) parameter(name, value string) error {
 		var all []string
 		if raw := q.Parameters[name]; raw != nil && json.Unmarshal(raw, &all) != nil {
 			return api.Invalid("parameters.stop", "stop should be an array of strings")
+		}
+		if len(all) >= ridge.MaxStops {
+			return api.Invalid("parameters.stop", "the Modelfile has more than %d parameters stop, the most that are looked for", ridge.MaxStops)
 		}
 		text, err := json.Marshal(append(all, value))
 		q.Parameters[name] = text
