@@ -262,6 +262,9 @@ func (t *tier) pays(from, to int) bool {
 // unknownPrice is what computing a page's tokens is taken to take before anything is known of it, or where that does not matter.
 const unknownPrice = 100 * time.Millisecond
 
+// alwaysWaits is the longest that a request waits for stores where what is kept is used wherever it is found.
+const alwaysWaits = 10 * time.Second
+
 // fetch has a request wait for what stores have of its prompt, if they have any; false: it need not wait.
 func (t *tier) fetch(r *request) bool {
 	if t == nil || t.stores == 0 && r.Peer == nil || r.shareable() == nil {
@@ -274,10 +277,14 @@ func (t *tier) fetch(r *request) bool {
 		return false
 	}
 	computing := t.wait(from*size, to*size)
-	if computing == 0 || t.always || r.Peer != nil {
+	if computing == 0 || r.Peer != nil {
 		computing = unknownPrice * time.Duration(to-from)
 	}
-	r.fetch = &offload.Fetch{Keys: r.keys[from:to], Bytes: t.page, PerKey: computing / time.Duration(to-from), Deadline: time.Now().Add(computing), Peer: r.Peer}
+	each := computing / time.Duration(to-from)
+	if t.always {
+		computing, each = alwaysWaits, alwaysWaits
+	}
+	r.fetch = &offload.Fetch{Keys: r.keys[from:to], Bytes: t.page, PerKey: each, Deadline: time.Now().Add(computing), Peer: r.Peer}
 	if !t.Fetch(r.fetch) {
 		r.fetch = nil
 		return false

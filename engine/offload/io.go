@@ -24,6 +24,9 @@ func (s *speed) note(bytes int64, took float64) {
 	s.perByte += (each - s.perByte) / 8
 }
 
+// refused is noted when a store is not read since that would take too long. Only reads correct what is known, so each time a little of it is forgotten, and what was slow once is tried again.
+func (s *speed) refused() { s.perByte -= s.perByte / 8 }
+
 // Fetch is pages that are to come from stores to host memory.
 type Fetch struct {
 	Keys     []kv.Key      // of a text, one behind the other
@@ -202,7 +205,15 @@ func (t *Tier) worth(f *Fetch, run int, where []int) bool {
 	for i, n := range where {
 		took += float64(int64(n)*f.Bytes) * t.speed[i].perByte
 	}
-	return took < float64(run)*f.PerKey.Seconds()
+	if took < float64(run)*f.PerKey.Seconds() {
+		return true
+	}
+	for i, n := range where {
+		if n > 0 {
+			t.speed[i].refused()
+		}
+	}
+	return false
 }
 
 // fetchKeys brings keys to host memory, and reports whether all are there: what only a peer has comes many at a time.

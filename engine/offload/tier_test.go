@@ -6,7 +6,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ridge-llm/ridge/engine/kv"
@@ -135,7 +137,8 @@ func TestTier(t *testing.T) {
 	}
 }
 
-// TestFetchDeadline: who waits for a store that does not answer goes on when computing would have been done, and a store that takes longer than computing is not asked.
+// TestFetchDeadline: who waits for a store that does not answer goes on when computing would have been done, and a store that takes longer than computing is not asked, but now and then: it
+// may have become faster.
 func TestFetchDeadline(t *testing.T) {
 	stuck := &stuckStore{store: store{files: map[kv.Key][]byte{testKey(1): {1}}}, release: make(chan struct{})}
 	woken := make(chan struct{}, 4)
@@ -160,6 +163,15 @@ func TestFetchDeadline(t *testing.T) {
 	if _, ok := x.Find(testKey(2)); ok {
 		t.Error("what takes an hour to read was read, and computing takes a millisecond")
 	}
+	if n := stuck.reads.Load(); n != 1 {
+		t.Errorf("%d reads; one is of the key that hung", n)
+	}
+	for range 200 {
+		x.fetch(dear)
+	}
+	if stuck.reads.Load() < 2 {
+		t.Error("a store that was slow once is never asked again")
+	}
 	if err := x.Close(time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -169,9 +181,11 @@ func TestFetchDeadline(t *testing.T) {
 type stuckStore struct {
 	store
 	release chan struct{}
+	reads   atomic.Int32
 }
 
 func (s *stuckStore) Read(kv.Key, func([]Part) bool) (bool, error) {
+	s.reads.Add(1)
 	<-s.release
 	return false, nil
 }
@@ -250,34 +264,36 @@ func (p *slowPeer) Release() { p.released++ }
 
 // TestFetchPeer: who waits for a peer waits as long as that computes, and no longer once it says nothing or the request has gone.
 func TestFetchPeer(t *testing.T) {
-	woken := make(chan struct{}, 4)
-	mem := make([]byte, 16)
-	x := New(Options{Pages: []int{8}, Memory: func(_ int, page int32) [][]byte { return [][]byte{mem[page : page+1]} }, Wake: func() { woken <- struct{}{} }})
-	fetch := func(i int, p *slowPeer) *Fetch {
-		f := &Fetch{Keys: []kv.Key{testKey(i)}, Bytes: 1, Deadline: time.Now(), Peer: p}
-		if !x.Fetch(f) {
-			t.Fatal("it is not asked for")
+	synctest.Test(t, func(t *testing.T) { // a busy machine keeps nobody waiting longer
+		woken := make(chan struct{}, 4)
+		mem := make([]byte, 16)
+		x := New(Options{Pages: []int{8}, Memory: func(_ int, page int32) [][]byte { return [][]byte{mem[page : page+1]} }, Wake: func() { woken <- struct{}{} }})
+		fetch := func(i int, p *slowPeer) *Fetch {
+			f := &Fetch{Keys: []kv.Key{testKey(i)}, Bytes: 1, Deadline: time.Now(), Peer: p}
+			if !x.Fetch(f) {
+				t.Fatal("it is not asked for")
+			}
+			return f
 		}
-		return f
-	}
-	computes := &slowPeer{rounds: 6, each: peerPatience / 5} // longer than the patience in all
-	f := fetch(1, computes)
-	<-woken
-	if _, ok := x.Find(testKey(1)); !ok || !f.Ended() || computes.released != 1 {
-		t.Errorf("what a peer computed for long: there %t, ended %t, released %d times", ok, f.Ended(), computes.released)
-	}
-	began := time.Now()
-	silent := &slowPeer{rounds: 1, each: 2 * peerPatience}
-	f = fetch(2, silent)
-	<-woken
-	if took := time.Since(began); !f.Ended() || took < peerPatience/2 || took > 3*peerPatience/2 {
-		t.Errorf("a peer that says nothing was waited for %v", took)
-	}
-	gone := fetch(3, &slowPeer{rounds: 1 << 20, each: time.Millisecond})
-	gone.End()
-	if err := x.Close(0); err != nil { // waits for the reads
-		t.Error(err)
-	}
+		computes := &slowPeer{rounds: 6, each: peerPatience / 5} // longer than the patience in all
+		f := fetch(1, computes)
+		<-woken
+		if _, ok := x.Find(testKey(1)); !ok || !f.Ended() || computes.released != 1 {
+			t.Errorf("what a peer computed for long: there %t, ended %t, released %d times", ok, f.Ended(), computes.released)
+		}
+		began := time.Now()
+		silent := &slowPeer{rounds: 1, each: 2 * peerPatience}
+		f = fetch(2, silent)
+		<-woken
+		if took := time.Since(began); !f.Ended() || took < peerPatience/2 || took > 3*peerPatience/2 {
+			t.Errorf("a peer that says nothing was waited for %v", took)
+		}
+		gone := fetch(3, &slowPeer{rounds: 1 << 20, each: time.Millisecond})
+		gone.End()
+		if err := x.Close(0); err != nil { // waits for the reads
+			t.Error(err)
+		}
+	})
 }
 
 // TestFetchLate: fetches whose time is over as they begin end, and tell of it once each.

@@ -246,15 +246,12 @@ func TestShared(t *testing.T) {
 	}
 	s.pages[1] = make([]byte, 4<<20)
 	began := time.Now()
-	time.AfterFunc(2*time.Millisecond, func() {
+	ok, err := readOne(p, kv.Key{1}, still, func(parts []offload.Part) bool {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		for conn := range x.conns {
 			conn.Close()
 		}
-	})
-	ok, err := readOne(p, kv.Key{1}, still, func(parts []offload.Part) bool {
-		time.Sleep(5 * time.Millisecond)
 		b := make([]byte, parts[0].Bytes)
 		parts[0].Pieces = [][]byte{b}
 		return true
