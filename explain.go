@@ -27,7 +27,7 @@ type Explanation struct {
 	Drafted  int     `json:"draft_tokens,omitempty"`
 	Steps    int     `json:"diffusion_steps,omitempty"` // in which the tokens of a masked diffusion model were found
 	Accepted int     `json:"accepted_tokens,omitempty"`
-	Floor    float64 `json:"floor_seconds"` // the least that prompt and answer take on this device: every kernel at the roofline, no other request
+	Floor    float64 `json:"floor_seconds"` // the least that prompt and answer take on this device: every kernel at the roofline, no other request; never more than Wall, which can be where the device was not calibrated
 }
 
 // Part is one thing that time went to.
@@ -60,7 +60,7 @@ func (m *Model) Explain(f *Finish) Explanation {
 	add("CPU overhead", a.Host)
 	if m.price != nil {
 		x.Saved = m.alone(0, f.Cached, m.price.Predict)
-		x.Floor = m.alone(f.Cached, f.Prompt, m.price.Floor) + m.answerFloor(f)
+		x.Floor = min(m.alone(f.Cached, f.Prompt, m.price.Floor)+m.answerFloor(f), x.Wall) // rates that an answer has beaten are not the device's
 	}
 	return x
 }

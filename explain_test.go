@@ -57,7 +57,7 @@ func TestExplain(t *testing.T) {
 		return 1 - parts["template and tokenizing"]/x.Wall, parts
 	}
 	best := 0.0
-	for range 3 { // a busy machine may hold a goroutine up before it comes to the engine
+	for range 20 { // a busy machine may hold a goroutine up before it comes to the engine
 		for _, x := range explained(t, m, 3) {
 			known, _ := check(x)
 			best = max(best, known)
@@ -70,9 +70,14 @@ func TestExplain(t *testing.T) {
 		t.Errorf("the engine knows of %.1f %% of the time", 100*best)
 	}
 	neighbours := 0.0
-	for _, x := range explained(t, m, 4) {
-		_, parts := check(x)
-		neighbours += parts["other requests in the batch"]
+	for range 20 { // on a busy machine one may be over before the next has come
+		for _, x := range explained(t, m, 4) {
+			_, parts := check(x)
+			neighbours += parts["other requests in the batch"]
+		}
+		if neighbours > 0 {
+			break
+		}
 	}
 	if neighbours == 0 {
 		t.Error("four answers at once and none had neighbours")
