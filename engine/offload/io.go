@@ -350,7 +350,7 @@ func (t *Tier) otherFills(f *Fetch, other chan struct{}) bool {
 		case <-other:
 			return true
 		case <-tick.C:
-			if f.Peer != nil && !t.waiting(f) {
+			if f.ended.Load() || f.Peer != nil && !t.waiting(f) {
 				return false
 			}
 		}

@@ -315,3 +315,42 @@ func TestFetchLate(t *testing.T) {
 		t.Errorf("%v, told %d times more", err, len(told))
 	}
 }
+
+// TestFetchBesidePeer: fetches whose time is over while a peer computes what they want keep nobody waiting who reads something else.
+func TestFetchBesidePeer(t *testing.T) {
+	files := &store{files: map[kv.Key][]byte{}, rng: rand.New(rand.NewPCG(1, 2))}
+	mem, told := make([]byte, 16), make(chan struct{}, 16)
+	x := New(Options{Pages: []int{8}, Stores: []Store{files}, Memory: func(_ int, page int32) [][]byte { return [][]byte{mem[page : page+1]} }, Wake: func() { told <- struct{}{} }})
+	from := &Fetch{Keys: []kv.Key{testKey(1)}, Bytes: 1, Deadline: time.Now(), Peer: &slowPeer{rounds: 1 << 20, each: time.Millisecond}}
+	if !x.Fetch(from) {
+		t.Fatal("the peer is not asked")
+	}
+	for claimed := false; !claimed; time.Sleep(time.Millisecond) {
+		x.mu.Lock()
+		claimed = x.filling[testKey(1)] != nil
+		x.mu.Unlock()
+	}
+	files.mu.Lock()
+	files.files[testKey(1)], files.files[testKey(2)] = []byte{1}, []byte{2}
+	files.mu.Unlock()
+	fetch := func(i int, patience time.Duration) {
+		if !x.Fetch(&Fetch{Keys: []kv.Key{testKey(i)}, Bytes: 1, PerKey: time.Hour, Deadline: time.Now().Add(patience)}) {
+			t.Fatal("the store is not asked")
+		}
+	}
+	for range readers {
+		fetch(1, time.Millisecond)
+	}
+	for range readers {
+		<-told
+	}
+	fetch(2, 10*time.Second)
+	<-told
+	if _, ok := x.Find(testKey(2)); !ok {
+		t.Error("all readers wait for a peer, and their requests have gone on")
+	}
+	from.End()
+	if err := x.Close(time.Second); err != nil {
+		t.Error(err)
+	}
+}
