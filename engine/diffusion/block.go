@@ -29,7 +29,7 @@ func (b *Block) Begin(o *Options, length, answer int) {
 	b.left, b.length, b.step = length, length, 0
 	b.steps = length
 	if o.Steps > 0 {
-		b.steps = min(max(o.Steps*length/max(answer, 1), 1), length)
+		b.steps = min(max(min(o.Steps, answer)*length/max(answer, 1), 1), length)
 	}
 }
 

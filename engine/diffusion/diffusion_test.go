@@ -73,6 +73,7 @@ func TestFix(t *testing.T) {
 		{diffusion.Options{Steps: 12}, 8, 32, []int{3, 3, 2}, []int{0, 4, 1, 7, 2, 3, 6, 5}},
 		{diffusion.Options{Steps: 1}, 8, 32, []int{8}, []int{0, 4, 1, 7, 2, 3, 6, 5}},
 		{diffusion.Options{Steps: 1000}, 3, 8, []int{1, 1, 1}, []int{0, 1, 2}},
+		{diffusion.Options{Steps: math.MaxInt}, 3, 8, []int{1, 1, 1}, []int{0, 1, 2}},
 		{diffusion.Options{Threshold: 0.6}, 8, 8, []int{4, 1, 1, 1, 1}, []int{0, 4, 1, 7, 2, 3, 6, 5}},
 		{diffusion.Options{Threshold: 0.5, Steps: 2}, 8, 8, []int{6, 1, 1}, []int{0, 4, 1, 7, 2, 3, 6, 5}},
 	} {
@@ -177,6 +178,15 @@ func TestOriginEnds(t *testing.T) {
 			if len(fixed) == 0 || n == 0 && !slices.ContainsFunc(fixed, func(c diffusion.Candidate) bool { return c.At == 0 }) || b.Steps() > o.Steps {
 				t.Fatalf("%+v, %d tokens: step %d of the block fixed %v", o, length, b.Steps(), fixed)
 			}
+		}
+	}
+}
+
+// TestCheckGuidance: no scale of guidance is possible that makes numbers of a model overflow.
+func TestCheckGuidance(t *testing.T) {
+	for scale, ok := range map[float64]bool{0: true, 1.5: true, diffusion.MaxCFGScale: true, diffusion.MaxCFGScale + 1: false, 1e300: false, -1: false, math.Inf(1): false, math.NaN(): false} {
+		if err := (&diffusion.Options{CFGScale: scale}).Check(); (err == nil) != ok {
+			t.Errorf("%g: %v", scale, err)
 		}
 	}
 }

@@ -17,6 +17,9 @@ const (
 	Origin     Algorithm = "origin"         // a random number too, and each token has a chance of its own to be fixed in a step (Dream's default)
 )
 
+// MaxCFGScale is the largest scale of guidance. Upstream's examples have up to 4, and numbers that have overflowed would say that it is the model's fault.
+const MaxCFGScale = 1000
+
 // MaxBlock is the most tokens of a block.
 const MaxBlock = 1024
 
@@ -72,8 +75,8 @@ func (o *Options) Check() error {
 		return fmt.Errorf("the temperature of the diffusion algorithm (alg_temp) is %g; 0 (the surest tokens come first) or more is possible", o.AlgTemp)
 	case o.AlgTemp > 0 && (random || o.Threshold > 0):
 		return fmt.Errorf("the temperature of the diffusion algorithm (alg_temp) is %g, and what it would make random is so already, or is decided by the threshold; leave one of both out", o.AlgTemp)
-	case !(o.CFGScale >= 0) || math.IsInf(o.CFGScale, 1):
-		return fmt.Errorf("the scale of guidance (cfg_scale) is %g; 0 (none) or more is possible", o.CFGScale)
+	case !(o.CFGScale >= 0 && o.CFGScale <= MaxCFGScale):
+		return fmt.Errorf("the scale of guidance (cfg_scale) is %g; 0 (none) to %d is possible", o.CFGScale, MaxCFGScale)
 	case !(o.Threshold >= 0 && o.Threshold <= 1):
 		return fmt.Errorf("the diffusion threshold is %g; 0 (none) to 1 is possible", o.Threshold)
 	}
