@@ -98,3 +98,26 @@ func TestNotPositive(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// TestGramOfAnything: numbers that no format of few bits has, and what is no number, are summed as float32 does it.
+func TestGramOfAnything(t *testing.T) {
+	e, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rows, cols = 33, 5
+	for _, bad := range []float32{1e9, -1e30, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())} {
+		x, want := random(rand.New(rand.NewPCG(1, 2)), rows*cols), make([]float32, cols*cols)
+		x[7] = bad
+		e.AddGram(want, x, rows, cols, Float32)
+		for _, p := range []Precision{BFloat16, Int8} {
+			h := make([]float32, cols*cols)
+			e.AddGram(h, x, rows, cols, p)
+			for i, v := range h {
+				if v != want[i] && (v == v || want[i] == want[i]) {
+					t.Errorf("%g in precision %d: number %d is %g instead of %g", bad, p, i, v, want[i])
+				}
+			}
+		}
+	}
+}

@@ -17,6 +17,19 @@ const (
 // gramBlock is how many columns of a sum of outer products are computed together.
 const gramBlock = 256
 
+// mostRounded is the largest number of an x that is rounded; blocks of 8 bits have scales in f16.
+const mostRounded = 1 << 20
+
+// rounds reports whether all of x can be rounded: there is nothing too large, infinite or NaN.
+func rounds(x []float32) bool {
+	for _, v := range x {
+		if !(v <= mostRounded && v >= -mostRounded) {
+			return false
+		}
+	}
+	return true
+}
+
 // gramColumns are columns of x, as both sides of a product have them.
 type gramColumns struct {
 	n       int
@@ -25,9 +38,9 @@ type gramColumns struct {
 }
 
 // AddGram adds xᵀx to h [cols, cols] for x [rows, cols]. Blocks below the diagonal are mirrored. Products and sums are float32, or int32 of 32 rows, whatever x is
-// rounded to.
+// rounded to. An x with numbers that are too large for that, or are none, is not rounded.
 func (e *Engine) AddGram(h, x []float32, rows, cols int, p Precision) {
-	if p == BFloat16 && gemm.ActFormatOf(e.tier, quant.BF16) != gemm.BFloat16 {
+	if p == BFloat16 && gemm.ActFormatOf(e.tier, quant.BF16) != gemm.BFloat16 || p != Float32 && !rounds(x) {
 		p = Float32
 	}
 	t, length := Transpose(x, rows, cols), rows
@@ -79,7 +92,7 @@ func (e *Engine) columns(t []float32, n, length int, p Precision) (c gramColumns
 	if p != Float32 {
 		m.Data = make([]byte, int64(n)*format.RowBytes(length))
 		if err := quant.Encode(format, m.Data, t); err != nil {
-			panic(err) // finite numbers are rounded
+			panic(err) // these can be rounded
 		}
 	}
 	c.n = n
