@@ -246,11 +246,14 @@ func (d *Device) Close() error {
 
 // launch is a bound kernel: every worker calls run and does its share.
 type launch struct {
+	dev       *Device
 	text      string
 	run       func(w *worker, b *backend.Batch)
 	accesses  []access
 	rowBlocks bool          // run computes the current row block only
 	weights   *gemm.Weights // of a matmul; nil otherwise
+	linear    *linear       // a matmul whose input is there as a whole; nil: it is something else
+	lora      *lora         // what adapters change; nil likewise
 	q8        scaleGroups   // of what it makes or takes in Q8
 	schedules []*schedule   // of the lists that begin with it
 }

@@ -18,6 +18,7 @@ type kernel struct {
 	name      string
 	scratch   func(n *graph.Node, lim backend.Limits) int64
 	bind      bind
+	into      func(l *launch, n *graph.Node, a backend.Args) error // in place of bind, where a schedule looks into the launch
 	partition partition
 	rowBlocks bool // see launch
 }
@@ -35,8 +36,13 @@ func (k kernel) Scratch(n *graph.Node, lim backend.Limits) int64 {
 
 // Bind implements backend.Kernel.
 func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
-	run, err := k.bind(k.dev, n, a)
-	l := &launch{text: n.Out[0].Name, run: run, accesses: accessesOf(n, a, k.partition), rowBlocks: k.rowBlocks, q8: k.dev.scaleGroupsOf(n)}
+	l := &launch{dev: k.dev, text: n.Out[0].Name, accesses: accessesOf(n, a, k.partition), rowBlocks: k.rowBlocks, q8: k.dev.scaleGroupsOf(n)}
+	var err error
+	if k.into != nil {
+		err = k.into(l, n, a)
+	} else {
+		l.run, err = k.bind(k.dev, n, a)
+	}
 	if _, ok := n.Op.(graph.Linear); ok {
 		if m, ok := a.Weights[0].(*matrix); ok {
 			l.weights = m.weights
@@ -60,7 +66,7 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		}
 	}
 	for _, find := range []func(*graph.Node) kernel{d.matrixKernel, d.cacheKernel, d.stateKernel, d.rowKernel, pointwiseKernel} {
-		if k := find(n); k.bind != nil {
+		if k := find(n); k.bind != nil || k.into != nil {
 			k.dev = d
 			return []backend.Kernel{k}
 		}
@@ -68,16 +74,16 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 	return nil
 }
 
-// matrixKernel is the kernel of a product with matrices; without a bind if n is none.
+// matrixKernel is the kernel of a product with matrices; nothing binds it if n is none.
 func (d *Device) matrixKernel(n *graph.Node) (k kernel) {
 	switch n.Op.(type) {
 	case graph.Embed:
 		k.partition = byRows
 		k.name, k.bind = "embed", simple(bindEmbed)
 	case graph.Linear:
-		k.name, k.bind, k.scratch = d.linear(n)
+		k = d.linearKernel(n)
 	case graph.LoRA:
-		k.name, k.bind, k.scratch = "lora "+d.tier.String(), bindLoRA, d.loraScratch
+		k.name, k.into, k.scratch = "lora "+d.tier.String(), bindLoRA, d.loraScratch
 	case graph.LoRAHeads:
 		k.name, k.bind = "lora heads "+d.tier.String(), bindLoRAHeads
 	case graph.LoRAEmbed:

@@ -56,47 +56,64 @@ func giveEmbeddings(out []float32, width int, b *backend.Batch, from, to int, pu
 	}
 }
 
-// linear chooses the kernel of a matmul: block formats with Q8 inputs in integers, everything else in floats; a block format
+// linearKernel chooses the kernel of a matmul: block formats with Q8 inputs in integers, everything else in floats; a block format
 // with float inputs, which only exact runs have, is dequantised a panel at a time.
-func (d *Device) linear(n *graph.Node) (string, bind, func(*graph.Node, backend.Limits) int64) {
+func (d *Device) linearKernel(n *graph.Node) kernel {
 	format := n.Weights[0].Format
 	if n.Weights[0].Out.Len() == 1 {
-		return "dot", bindDot, nil
+		return kernel{name: "dot", bind: bindDot}
 	}
 	if format.Block() > 1 && n.In[0].Type == graph.F32 {
-		return "linear decoding " + format.String(), bindDecoding, decodingScratch
+		return kernel{name: "linear decoding " + format.String(), bind: bindDecoding, scratch: decodingScratch}
 	}
-	return fmt.Sprintf("linear %s %s", format, d.tier), bindLinear, nil
+	return kernel{name: fmt.Sprintf("linear %s %s", format, d.tier), into: d.bindLinear}
 }
 
-// bindLinear divides the weight's rows among the workers: for few inputs, where reading them takes the time, in blocks
+// linear is a bound matmul. It divides the weight's rows among the workers: for few inputs, where reading them takes the time, in blocks
 // that fast workers steal from slow ones.
-func bindLinear(d *Device, n *graph.Node, a backend.Args) (body, error) {
+type linear struct {
+	*matmul
+	rows   graph.Rows
+	in     backend.Buffer
+	q8     bool           // of the inputs
+	format gemm.ActFormat // that of inputs in floats is multiplied in
+	out    []float32
+}
+
+// bindLinear binds a matmul.
+func (d *Device) bindLinear(l *launch, n *graph.Node, a backend.Args) error {
 	matrix := a.Weights[0].(*matrix)
 	if err := d.preparePacked(matrix); err != nil {
-		return nil, err
+		return err
 	}
-	weights := matrix.weights
-	p, out := newMatmul(d, matrix, biasOf(a)), floats(a.Out[0])
-	format := gemm.Float32
+	p := &linear{matmul: newMatmul(d, matrix, biasOf(a)), rows: n.In[0].Rows, in: a.In[0], q8: n.In[0].Type == graph.Q8, format: gemm.Float32, out: floats(a.Out[0])}
 	if n.Op.(graph.Linear).ActType == graph.BF16 {
-		format = gemm.ActFormatOf(d.tier, weights.Format)
+		p.format = gemm.ActFormatOf(d.tier, matrix.weights.Format)
 	}
-	in, x := n.In[0], a.In[0]
-	return func(w *worker, b *backend.Batch) {
-		m := rows(n, b)
-		if m == 0 {
-			return
-		}
-		if in.Type == graph.Q8 {
-			w.acts = w.q8.acts(d, raw(x), m, weights.Cols)
-		} else {
-			w.acts = gemm.FloatActs(floats(x), m, weights.Cols)
-			w.acts.Format, w.acts.BatchInvariant = format, d.deterministic
-		}
-		w.out = out
+	l.linear, l.run = p, p.runAll
+	return nil
+}
+
+// begin gives the worker what it multiplies, and says how many rows that are.
+func (p *linear) begin(w *worker, b *backend.Batch) (m int) {
+	weights := p.matrix.weights
+	if m = b.Rows(p.rows); m == 0 {
+		return 0
+	}
+	if p.q8 {
+		w.acts = w.q8.acts(p.d, raw(p.in), m, weights.Cols)
+	} else {
+		w.acts = gemm.FloatActs(floats(p.in), m, weights.Cols)
+		w.acts.Format, w.acts.BatchInvariant = p.format, p.d.deterministic
+	}
+	w.out = p.out
+	return m
+}
+
+func (p *linear) runAll(w *worker, b *backend.Batch) {
+	if m := p.begin(w, b); m > 0 {
 		p.run(w, m)
-	}, nil
+	}
 }
 
 // bindDot multiplies rows with a matrix of one row, which is kept as a vector: a gate's.

@@ -51,22 +51,23 @@ func (d *Device) loraScratch(n *graph.Node, lim backend.Limits) int64 {
 	return 4 * int64((h+workers-1)/workers+buffer)
 }
 
-func bindLoRA(d *Device, n *graph.Node, a backend.Args) (body, error) {
+func bindLoRA(launch *launch, n *graph.Node, a backend.Args) error {
 	h, buffer := loraSizes(n, a.Limits)
 	scratch := floats(a.Scratch)
-	l := &lora{vec: d.vec, rows: n.In[0].Rows, x: floats(a.In[0]), in: n.In[0].Axis.Len(), h: scratch[:h], buffer: scratch[h:], stride: buffer}
+	l := &lora{vec: launch.dev.vec, rows: n.In[0].Rows, x: floats(a.In[0]), in: n.In[0].Axis.Len(), h: scratch[:h], buffer: scratch[h:], stride: buffer}
 	for i, w := range n.Weights {
 		l.rank = max(l.rank, w.Slots.Rank)
 		l.targets = append(l.targets, loraTarget{floats(a.Out[i]), w.Out.Len(), a.Weights[i].(slots)})
 	}
-	return l.run, nil
+	launch.lora, launch.run = l, l.run
+	return nil
 }
 
 func (l *lora) run(w *worker, b *backend.Batch) {
 	if len(b.Adapters) == 0 {
 		return
 	}
-	buffer := l.buffer[w.id*l.stride : (w.id+1)*l.stride]
+	buffer := l.bufferOf(w)
 	for nth, last := int32(0), int32(0); nth <= last; nth++ { // most sequences have one adapter
 		for _, u := range b.Adapters {
 			last = max(last, u.Nth)
@@ -77,10 +78,14 @@ func (l *lora) run(w *worker, b *backend.Batch) {
 		l.shrink(w, b, nth, buffer)
 		w.sync()
 		for i := range l.targets {
-			l.expand(w, b, nth, i, buffer)
+			from, to := w.columns(l.targets[i].out)
+			l.expand(b, nth, i, from, to, buffer)
 		}
 	}
 }
+
+// bufferOf is the worker's.
+func (l *lora) bufferOf(w *worker) []float32 { return l.buffer[w.id*l.stride : (w.id+1)*l.stride] }
 
 // bySlot calls f with the sequences of each slot.
 func bySlot(b *backend.Batch, f func(slot int, uses []backend.SeqAdapter)) {
@@ -143,10 +148,9 @@ func (l *lora) hidden(row, target int) []float32 {
 	return l.h[at : at+l.rank]
 }
 
-// expand changes the worker's columns of a target.
-func (l *lora) expand(w *worker, b *backend.Batch, nth int32, target int, buffer []float32) {
+// expand changes columns [from, to) of a target.
+func (l *lora) expand(b *backend.Batch, nth int32, target, from, to int, buffer []float32) {
 	t := l.targets[target]
-	from, to := w.columns(t.out)
 	if from >= to {
 		return
 	}

@@ -25,6 +25,10 @@ func fuseRowBlocks(launches []backend.Launch, wait []bool) []int {
 func (d *Device) runFused(w *worker, i int) {
 	s := d.schedule
 	run := s.launches[i : i+s.fused[i]]
+	if run[len(run)-1].(*launch).lora != nil && len(run) > 1 {
+		d.runAdapted(w, i, run)
+		return
+	}
 	parts := 1
 	if tokens := len(d.batch.Tokens); len(run) > 1 {
 		parts = (tokens + blockRows - 1) / blockRows

@@ -28,6 +28,7 @@ func scheduleOf(launches []backend.Launch) *schedule {
 	}
 	s := &schedule{launches: launches, wait: barriersBefore(launches), next: following(launches), q8: chooseScaleGroups(launches)}
 	s.fused = fuseRowBlocks(launches, s.wait)
+	adaptedRuns(launches, s.wait, s.fused)
 	first.schedules = append(first.schedules, s)
 	return s
 }

@@ -29,6 +29,8 @@ type worker struct {
 	next *gemm.Weights // weights of the matmul after it
 	q8   scaleGroups   // of the current launch
 
+	found, places []uintptr // of what adapters read next, see lora.beside
+
 	packBuffer []byte       // packed weights that are not kept, see lazy_pack.go
 	view       gemm.Weights // of packBuffer
 	packed     rowRange     // rows of the current matrix that it has packed, and not released in the file

@@ -3,8 +3,8 @@ package gemm
 // A batchFunc is a weight-stationary micro-kernel for decode batches: it adds the products of groups of rows of Q8 activations, stride
 // bytes apart, with 32 rows of weights to sums, [rows][32]: codes at w, expanded scales at scale, and minima at mins where the
 // format has them, nil otherwise. Q8 blocks of a row are step bytes apart. Meanwhile it prefetches aheadStep bytes for each
-// block, from ahead on.
-type batchFunc func(sums *float32, groups uint64, w *byte, scale, mins *float32, act *byte, stride, step, blocks int, ahead uintptr, aheadStep int)
+// block, from ahead on, and BesideBytes from the next address of beside on, unless that is 0, or beside nil.
+type batchFunc func(sums *float32, groups uint64, w *byte, scale, mins *float32, act *byte, stride, step, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 
 // batchRows is the most rows of activations that a batch kernel computes at a time, and minBatchRows the fewest rows for which
 // it is used: fewer fit into one tile of a dot kernel.
@@ -49,7 +49,11 @@ func (p *matmul) batchKBlock(pack *packing, batch batchFunc, panel, k, n int, pr
 		aheadStep = (bytes + c.blocks - 1) / c.blocks
 	}
 	act := p.acts.blocksAt(p.actFrom, k)
-	batch(&p.s.sums[0], batchGroups(p.actTo-p.actFrom), c.codes, c.scales, c.mins, act.first, act.rowStride, act.blockStride, c.blocks, ahead, aheadStep)
+	var beside *uintptr
+	if len(p.s.beside) >= c.blocks {
+		beside, p.s.beside = &p.s.beside[0], p.s.beside[c.blocks:]
+	}
+	batch(&p.s.sums[0], batchGroups(p.actTo-p.actFrom), c.codes, c.scales, c.mins, act.first, act.rowStride, act.blockStride, c.blocks, ahead, aheadStep, beside)
 }
 
 // prefetchSums prefetches, for writing, the part of out that a panel's sums go to.

@@ -226,9 +226,9 @@ DATA magicZ<>+48(SB)/8, $0x4b4000004b400000
 DATA magicZ<>+56(SB)/8, $0x4b4000004b400000
 GLOBL magicZ<>(SB), RODATA|NOPTR, $64
 
-// func batchU8Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+// func batchU8Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·batchU8Z(SB), NOSPLIT, $0-88
+TEXT ·batchU8Z(SB), NOSPLIT, $0-96
 	MOVQ sums+0(FP), DI
 	MOVQ w+16(FP), AX
 	MOVQ scale+24(FP), BX
@@ -240,8 +240,25 @@ TEXT ·batchU8Z(SB), NOSPLIT, $0-88
 	LEAQ (CX)(CX*2), R9
 
 loop:
-	MOVQ      R14, R11
-	ADDQ      aheadStep+80(FP), R14
+	MOVQ       R14, R11
+	ADDQ       aheadStep+80(FP), R14
+	MOVQ       beside+88(FP), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	ADDQ       $0x08, beside+88(FP)
+	MOVQ       (R12), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	PREFETCHT1 (R12)
+	PREFETCHT1 64(R12)
+	PREFETCHT1 128(R12)
+	PREFETCHT1 192(R12)
+	PREFETCHT1 256(R12)
+	PREFETCHT1 320(R12)
+	PREFETCHT1 384(R12)
+	PREFETCHT1 448(R12)
+
+alone1:
 	VMOVDQU64 (AX), Z0
 	VMOVDQU64 64(AX), Z1
 	VMOVDQU64 128(AX), Z2
@@ -267,9 +284,9 @@ loop:
 	MOVQ      groups+8(FP), R15
 	SHRQ      $0x00, R15
 	ANDQ      $0xff, R15
-	JZ        done1
+	JZ        done2
 
-again1:
+again2:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -486,7 +503,7 @@ again1:
 	VFMSUB132PS  64(BX), Z29, Z27
 	VFMADD213PS  704(R10), Z30, Z27
 	TESTQ        R13, R13
-	JZ           none2
+	JZ           none3
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -506,7 +523,7 @@ again1:
 	VFMADD231PS  (R13), Z30, Z26
 	VFMADD231PS  64(R13), Z30, Z27
 
-none2:
+none3:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -523,15 +540,15 @@ none2:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000300, R10
 	SUBQ    $0x01, R15
-	JNZ     again1
+	JNZ     again2
 
-done1:
+done2:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done3
+	JZ   done4
 
-again3:
+again4:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -717,7 +734,7 @@ again3:
 	VFMSUB132PS  64(BX), Z29, Z25
 	VFMADD213PS  576(R10), Z30, Z25
 	TESTQ        R13, R13
-	JZ           none4
+	JZ           none5
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -734,7 +751,7 @@ again3:
 	VFMADD231PS  (R13), Z30, Z24
 	VFMADD231PS  64(R13), Z30, Z25
 
-none4:
+none5:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -749,15 +766,15 @@ none4:
 	LEAQ    (SI)(CX*2), SI
 	ADDQ    $0x00000280, R10
 	SUBQ    $0x01, R15
-	JNZ     again3
+	JNZ     again4
 
-done3:
+done4:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done5
+	JZ   done6
 
-again5:
+again6:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -912,7 +929,7 @@ again5:
 	VFMSUB132PS  64(BX), Z29, Z23
 	VFMADD213PS  448(R10), Z30, Z23
 	TESTQ        R13, R13
-	JZ           none6
+	JZ           none7
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -926,7 +943,7 @@ again5:
 	VFMADD231PS  (R13), Z30, Z22
 	VFMADD231PS  64(R13), Z30, Z23
 
-none6:
+none7:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -939,15 +956,15 @@ none6:
 	LEAQ    (SI)(CX*1), SI
 	ADDQ    $0x00000200, R10
 	SUBQ    $0x01, R15
-	JNZ     again5
+	JNZ     again6
 
-done5:
+done6:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done7
+	JZ   done8
 
-again7:
+again8:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -1071,7 +1088,7 @@ again7:
 	VFMSUB132PS  64(BX), Z29, Z21
 	VFMADD213PS  320(R10), Z30, Z21
 	TESTQ        R13, R13
-	JZ           none8
+	JZ           none9
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -1082,7 +1099,7 @@ again7:
 	VFMADD231PS  (R13), Z30, Z20
 	VFMADD231PS  64(R13), Z30, Z21
 
-none8:
+none9:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -1092,9 +1109,9 @@ none8:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000180, R10
 	SUBQ    $0x01, R15
-	JNZ     again7
+	JNZ     again8
 
-done7:
+done8:
 	ADDQ  $0x00000400, AX
 	ADDQ  $0x00000080, BX
 	TESTQ R13, R13
@@ -1108,9 +1125,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func batchS8Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+// func batchS8Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·batchS8Z(SB), NOSPLIT, $0-88
+TEXT ·batchS8Z(SB), NOSPLIT, $0-96
 	MOVQ sums+0(FP), DI
 	MOVQ w+16(FP), AX
 	MOVQ scale+24(FP), BX
@@ -1122,8 +1139,25 @@ TEXT ·batchS8Z(SB), NOSPLIT, $0-88
 	LEAQ (CX)(CX*2), R9
 
 loop:
-	MOVQ      R14, R11
-	ADDQ      aheadStep+80(FP), R14
+	MOVQ       R14, R11
+	ADDQ       aheadStep+80(FP), R14
+	MOVQ       beside+88(FP), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	ADDQ       $0x08, beside+88(FP)
+	MOVQ       (R12), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	PREFETCHT1 (R12)
+	PREFETCHT1 64(R12)
+	PREFETCHT1 128(R12)
+	PREFETCHT1 192(R12)
+	PREFETCHT1 256(R12)
+	PREFETCHT1 320(R12)
+	PREFETCHT1 384(R12)
+	PREFETCHT1 448(R12)
+
+alone1:
 	VMOVDQU64 (AX), Z0
 	VMOVDQU64 64(AX), Z1
 	VMOVDQU64 128(AX), Z2
@@ -1141,9 +1175,9 @@ loop:
 	MOVQ      groups+8(FP), R15
 	SHRQ      $0x00, R15
 	ANDQ      $0xff, R15
-	JZ        done1
+	JZ        done2
 
-again1:
+again2:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -1295,15 +1329,15 @@ again1:
 	LEAQ         (SI)(R9*1), SI
 	ADDQ         $0x00000300, R10
 	SUBQ         $0x01, R15
-	JNZ          again1
+	JNZ          again2
 
-done1:
+done2:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done2
+	JZ   done3
 
-again2:
+again3:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -1434,15 +1468,15 @@ again2:
 	LEAQ         (SI)(CX*2), SI
 	ADDQ         $0x00000280, R10
 	SUBQ         $0x01, R15
-	JNZ          again2
+	JNZ          again3
 
-done2:
+done3:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done3
+	JZ   done4
 
-again3:
+again4:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -1552,15 +1586,15 @@ again3:
 	LEAQ         (SI)(CX*1), SI
 	ADDQ         $0x00000200, R10
 	SUBQ         $0x01, R15
-	JNZ          again3
+	JNZ          again4
 
-done3:
+done4:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done4
+	JZ   done5
 
-again4:
+again5:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -1648,9 +1682,9 @@ again4:
 	LEAQ         (SI)(R9*1), SI
 	ADDQ         $0x00000180, R10
 	SUBQ         $0x01, R15
-	JNZ          again4
+	JNZ          again5
 
-done4:
+done5:
 	VMOVDQU64 512(AX), Z0
 	VMOVDQU64 576(AX), Z1
 	VMOVDQU64 640(AX), Z2
@@ -1668,9 +1702,9 @@ done4:
 	MOVQ      groups+8(FP), R15
 	SHRQ      $0x00, R15
 	ANDQ      $0xff, R15
-	JZ        done5
+	JZ        done6
 
-again5:
+again6:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -1807,7 +1841,7 @@ again5:
 	VFMSUB132PS  Z25, Z21, Z19
 	VFMADD213PS  704(R10), Z23, Z19
 	TESTQ        R13, R13
-	JZ           none6
+	JZ           none7
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -1845,7 +1879,7 @@ again5:
 	VFMADD231PS  128(R13), Z23, Z18
 	VFMADD231PS  192(R13), Z23, Z19
 
-none6:
+none7:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -1862,15 +1896,15 @@ none6:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000300, R10
 	SUBQ    $0x01, R15
-	JNZ     again5
+	JNZ     again6
 
-done5:
+done6:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done7
+	JZ   done8
 
-again7:
+again8:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -1988,7 +2022,7 @@ again7:
 	VFMSUB132PS  Z25, Z21, Z17
 	VFMADD213PS  576(R10), Z22, Z17
 	TESTQ        R13, R13
-	JZ           none8
+	JZ           none9
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -2020,7 +2054,7 @@ again7:
 	VFMADD231PS  128(R13), Z22, Z16
 	VFMADD231PS  192(R13), Z22, Z17
 
-none8:
+none9:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -2035,15 +2069,15 @@ none8:
 	LEAQ    (SI)(CX*2), SI
 	ADDQ    $0x00000280, R10
 	SUBQ    $0x01, R15
-	JNZ     again7
+	JNZ     again8
 
-done7:
+done8:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done9
+	JZ   done10
 
-again9:
+again10:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -2142,7 +2176,7 @@ again9:
 	VFMSUB132PS  Z25, Z21, Z15
 	VFMADD213PS  448(R10), Z23, Z15
 	TESTQ        R13, R13
-	JZ           none10
+	JZ           none11
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -2168,7 +2202,7 @@ again9:
 	VFMADD231PS  128(R13), Z23, Z14
 	VFMADD231PS  192(R13), Z23, Z15
 
-none10:
+none11:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -2181,15 +2215,15 @@ none10:
 	LEAQ    (SI)(CX*1), SI
 	ADDQ    $0x00000200, R10
 	SUBQ    $0x01, R15
-	JNZ     again9
+	JNZ     again10
 
-done9:
+done10:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done11
+	JZ   done12
 
-again11:
+again12:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -2269,7 +2303,7 @@ again11:
 	VFMSUB132PS  Z25, Z21, Z13
 	VFMADD213PS  320(R10), Z22, Z13
 	TESTQ        R13, R13
-	JZ           none12
+	JZ           none13
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -2289,7 +2323,7 @@ again11:
 	VFMADD231PS  128(R13), Z22, Z12
 	VFMADD231PS  192(R13), Z22, Z13
 
-none12:
+none13:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -2299,9 +2333,9 @@ none12:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000180, R10
 	SUBQ    $0x01, R15
-	JNZ     again11
+	JNZ     again12
 
-done11:
+done12:
 	ADDQ  $0x00000400, AX
 	ADDQ  $0x00000100, BX
 	TESTQ R13, R13
@@ -2315,9 +2349,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func batchU4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+// func batchU4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·batchU4Z(SB), NOSPLIT, $0-88
+TEXT ·batchU4Z(SB), NOSPLIT, $0-96
 	MOVQ      sums+0(FP), DI
 	MOVQ      w+16(FP), AX
 	MOVQ      scale+24(FP), BX
@@ -2330,8 +2364,25 @@ TEXT ·batchU4Z(SB), NOSPLIT, $0-88
 	VMOVDQU64 maskf0Z<>+0(SB), Z31
 
 loop:
-	MOVQ    R14, R11
-	ADDQ    aheadStep+80(FP), R14
+	MOVQ       R14, R11
+	ADDQ       aheadStep+80(FP), R14
+	MOVQ       beside+88(FP), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	ADDQ       $0x08, beside+88(FP)
+	MOVQ       (R12), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	PREFETCHT1 (R12)
+	PREFETCHT1 64(R12)
+	PREFETCHT1 128(R12)
+	PREFETCHT1 192(R12)
+	PREFETCHT1 256(R12)
+	PREFETCHT1 320(R12)
+	PREFETCHT1 384(R12)
+	PREFETCHT1 448(R12)
+
+alone1:
 	VPSLLW  $0x04, (AX), Z0
 	VPANDD  Z31, Z0, Z0
 	VPSLLW  $0x04, 64(AX), Z1
@@ -2365,9 +2416,9 @@ loop:
 	MOVQ    groups+8(FP), R15
 	SHRQ    $0x00, R15
 	ANDQ    $0xff, R15
-	JZ      done1
+	JZ      done2
 
-again1:
+again2:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -2564,7 +2615,7 @@ again1:
 	VFMSUB132PS  64(BX), Z29, Z27
 	VFMADD213PS  704(R10), Z30, Z27
 	TESTQ        R13, R13
-	JZ           none2
+	JZ           none3
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -2584,7 +2635,7 @@ again1:
 	VFMADD231PS  (R13), Z30, Z26
 	VFMADD231PS  64(R13), Z30, Z27
 
-none2:
+none3:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -2601,15 +2652,15 @@ none2:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000300, R10
 	SUBQ    $0x01, R15
-	JNZ     again1
+	JNZ     again2
 
-done1:
+done2:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done3
+	JZ   done4
 
-again3:
+again4:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -2775,7 +2826,7 @@ again3:
 	VFMSUB132PS  64(BX), Z29, Z25
 	VFMADD213PS  576(R10), Z30, Z25
 	TESTQ        R13, R13
-	JZ           none4
+	JZ           none5
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -2792,7 +2843,7 @@ again3:
 	VFMADD231PS  (R13), Z30, Z24
 	VFMADD231PS  64(R13), Z30, Z25
 
-none4:
+none5:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -2807,15 +2858,15 @@ none4:
 	LEAQ    (SI)(CX*2), SI
 	ADDQ    $0x00000280, R10
 	SUBQ    $0x01, R15
-	JNZ     again3
+	JNZ     again4
 
-done3:
+done4:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done5
+	JZ   done6
 
-again5:
+again6:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -2950,7 +3001,7 @@ again5:
 	VFMSUB132PS  64(BX), Z29, Z23
 	VFMADD213PS  448(R10), Z30, Z23
 	TESTQ        R13, R13
-	JZ           none6
+	JZ           none7
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -2964,7 +3015,7 @@ again5:
 	VFMADD231PS  (R13), Z30, Z22
 	VFMADD231PS  64(R13), Z30, Z23
 
-none6:
+none7:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -2977,15 +3028,15 @@ none6:
 	LEAQ    (SI)(CX*1), SI
 	ADDQ    $0x00000200, R10
 	SUBQ    $0x01, R15
-	JNZ     again5
+	JNZ     again6
 
-done5:
+done6:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done7
+	JZ   done8
 
-again7:
+again8:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -3089,7 +3140,7 @@ again7:
 	VFMSUB132PS  64(BX), Z29, Z21
 	VFMADD213PS  320(R10), Z30, Z21
 	TESTQ        R13, R13
-	JZ           none8
+	JZ           none9
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -3100,7 +3151,7 @@ again7:
 	VFMADD231PS  (R13), Z30, Z20
 	VFMADD231PS  64(R13), Z30, Z21
 
-none8:
+none9:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -3110,9 +3161,9 @@ none8:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000180, R10
 	SUBQ    $0x01, R15
-	JNZ     again7
+	JNZ     again8
 
-done7:
+done8:
 	ADDQ  $0x00000200, AX
 	ADDQ  $0x00000080, BX
 	TESTQ R13, R13
@@ -3126,9 +3177,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func batchU5Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+// func batchU5Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·batchU5Z(SB), NOSPLIT, $0-88
+TEXT ·batchU5Z(SB), NOSPLIT, $0-96
 	MOVQ      sums+0(FP), DI
 	MOVQ      w+16(FP), AX
 	MOVQ      scale+24(FP), BX
@@ -3143,6 +3194,23 @@ TEXT ·batchU5Z(SB), NOSPLIT, $0-88
 loop:
 	MOVQ       R14, R11
 	ADDQ       aheadStep+80(FP), R14
+	MOVQ       beside+88(FP), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	ADDQ       $0x08, beside+88(FP)
+	MOVQ       (R12), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	PREFETCHT1 (R12)
+	PREFETCHT1 64(R12)
+	PREFETCHT1 128(R12)
+	PREFETCHT1 192(R12)
+	PREFETCHT1 256(R12)
+	PREFETCHT1 320(R12)
+	PREFETCHT1 384(R12)
+	PREFETCHT1 448(R12)
+
+alone1:
 	VPSLLW     $0x03, (AX), Z0
 	VPANDD     Z31, Z0, Z0
 	VPSLLW     $0x07, 512(AX), Z30
@@ -3216,9 +3284,9 @@ loop:
 	MOVQ       groups+8(FP), R15
 	SHRQ       $0x00, R15
 	ANDQ       $0xff, R15
-	JZ         done1
+	JZ         done2
 
-again1:
+again2:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -3416,7 +3484,7 @@ again1:
 	VFMSUB132PS  64(BX), Z29, Z27
 	VFMADD213PS  704(R10), Z30, Z27
 	TESTQ        R13, R13
-	JZ           none2
+	JZ           none3
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -3436,7 +3504,7 @@ again1:
 	VFMADD231PS  (R13), Z30, Z26
 	VFMADD231PS  64(R13), Z30, Z27
 
-none2:
+none3:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -3453,15 +3521,15 @@ none2:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000300, R10
 	SUBQ    $0x01, R15
-	JNZ     again1
+	JNZ     again2
 
-done1:
+done2:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done3
+	JZ   done4
 
-again3:
+again4:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -3628,7 +3696,7 @@ again3:
 	VFMSUB132PS  64(BX), Z29, Z25
 	VFMADD213PS  576(R10), Z30, Z25
 	TESTQ        R13, R13
-	JZ           none4
+	JZ           none5
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -3645,7 +3713,7 @@ again3:
 	VFMADD231PS  (R13), Z30, Z24
 	VFMADD231PS  64(R13), Z30, Z25
 
-none4:
+none5:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -3660,15 +3728,15 @@ none4:
 	LEAQ    (SI)(CX*2), SI
 	ADDQ    $0x00000280, R10
 	SUBQ    $0x01, R15
-	JNZ     again3
+	JNZ     again4
 
-done3:
+done4:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done5
+	JZ   done6
 
-again5:
+again6:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -3804,7 +3872,7 @@ again5:
 	VFMSUB132PS  64(BX), Z29, Z23
 	VFMADD213PS  448(R10), Z30, Z23
 	TESTQ        R13, R13
-	JZ           none6
+	JZ           none7
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -3818,7 +3886,7 @@ again5:
 	VFMADD231PS  (R13), Z30, Z22
 	VFMADD231PS  64(R13), Z30, Z23
 
-none6:
+none7:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -3831,15 +3899,15 @@ none6:
 	LEAQ    (SI)(CX*1), SI
 	ADDQ    $0x00000200, R10
 	SUBQ    $0x01, R15
-	JNZ     again5
+	JNZ     again6
 
-done5:
+done6:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done7
+	JZ   done8
 
-again7:
+again8:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -3944,7 +4012,7 @@ again7:
 	VFMSUB132PS  64(BX), Z29, Z21
 	VFMADD213PS  320(R10), Z30, Z21
 	TESTQ        R13, R13
-	JZ           none8
+	JZ           none9
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -3955,7 +4023,7 @@ again7:
 	VFMADD231PS  (R13), Z30, Z20
 	VFMADD231PS  64(R13), Z30, Z21
 
-none8:
+none9:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -3965,9 +4033,9 @@ none8:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000180, R10
 	SUBQ    $0x01, R15
-	JNZ     again7
+	JNZ     again8
 
-done7:
+done8:
 	ADDQ  $0x00000280, AX
 	ADDQ  $0x00000080, BX
 	TESTQ R13, R13
@@ -3981,9 +4049,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func batchU6Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+// func batchU6Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·batchU6Z(SB), NOSPLIT, $0-88
+TEXT ·batchU6Z(SB), NOSPLIT, $0-96
 	MOVQ      sums+0(FP), DI
 	MOVQ      w+16(FP), AX
 	MOVQ      scale+24(FP), BX
@@ -3999,6 +4067,23 @@ TEXT ·batchU6Z(SB), NOSPLIT, $0-88
 loop:
 	MOVQ       R14, R11
 	ADDQ       aheadStep+80(FP), R14
+	MOVQ       beside+88(FP), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	ADDQ       $0x08, beside+88(FP)
+	MOVQ       (R12), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	PREFETCHT1 (R12)
+	PREFETCHT1 64(R12)
+	PREFETCHT1 128(R12)
+	PREFETCHT1 192(R12)
+	PREFETCHT1 256(R12)
+	PREFETCHT1 320(R12)
+	PREFETCHT1 384(R12)
+	PREFETCHT1 448(R12)
+
+alone1:
 	VPSLLW     $0x02, (AX), Z0
 	VPANDD     Z26, Z0, Z0
 	VPSLLW     $0x06, 512(AX), Z22
@@ -4038,9 +4123,9 @@ loop:
 	MOVQ       groups+8(FP), R15
 	SHRQ       $0x00, R15
 	ANDQ       $0xff, R15
-	JZ         done1
+	JZ         done2
 
-again1:
+again2:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -4182,15 +4267,15 @@ again1:
 	LEAQ         (SI)(R9*1), SI
 	ADDQ         $0x00000300, R10
 	SUBQ         $0x01, R15
-	JNZ          again1
+	JNZ          again2
 
-done1:
+done2:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done2
+	JZ   done3
 
-again2:
+again3:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -4311,15 +4396,15 @@ again2:
 	LEAQ         (SI)(CX*2), SI
 	ADDQ         $0x00000280, R10
 	SUBQ         $0x01, R15
-	JNZ          again2
+	JNZ          again3
 
-done2:
+done3:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done3
+	JZ   done4
 
-again3:
+again4:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -4419,15 +4504,15 @@ again3:
 	LEAQ         (SI)(CX*1), SI
 	ADDQ         $0x00000200, R10
 	SUBQ         $0x01, R15
-	JNZ          again3
+	JNZ          again4
 
-done3:
+done4:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done4
+	JZ   done5
 
-again4:
+again5:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -4505,9 +4590,9 @@ again4:
 	LEAQ         (SI)(R9*1), SI
 	ADDQ         $0x00000180, R10
 	SUBQ         $0x01, R15
-	JNZ          again4
+	JNZ          again5
 
-done4:
+done5:
 	VPSRLW     $0x02, (AX), Z0
 	VPANDD     Z26, Z0, Z0
 	VPSLLW     $0x06, 640(AX), Z22
@@ -4547,9 +4632,9 @@ done4:
 	MOVQ       groups+8(FP), R15
 	SHRQ       $0x00, R15
 	ANDQ       $0xff, R15
-	JZ         done5
+	JZ         done6
 
-again5:
+again6:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -4676,7 +4761,7 @@ again5:
 	VFMSUB132PS  Z25, Z21, Z19
 	VFMADD213PS  704(R10), Z23, Z19
 	TESTQ        R13, R13
-	JZ           none6
+	JZ           none7
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -4714,7 +4799,7 @@ again5:
 	VFMADD231PS  128(R13), Z23, Z18
 	VFMADD231PS  192(R13), Z23, Z19
 
-none6:
+none7:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -4731,15 +4816,15 @@ none6:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000300, R10
 	SUBQ    $0x01, R15
-	JNZ     again5
+	JNZ     again6
 
-done5:
+done6:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done7
+	JZ   done8
 
-again7:
+again8:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -4847,7 +4932,7 @@ again7:
 	VFMSUB132PS  Z25, Z21, Z17
 	VFMADD213PS  576(R10), Z22, Z17
 	TESTQ        R13, R13
-	JZ           none8
+	JZ           none9
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -4879,7 +4964,7 @@ again7:
 	VFMADD231PS  128(R13), Z22, Z16
 	VFMADD231PS  192(R13), Z22, Z17
 
-none8:
+none9:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -4894,15 +4979,15 @@ none8:
 	LEAQ    (SI)(CX*2), SI
 	ADDQ    $0x00000280, R10
 	SUBQ    $0x01, R15
-	JNZ     again7
+	JNZ     again8
 
-done7:
+done8:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done9
+	JZ   done10
 
-again9:
+again10:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -4991,7 +5076,7 @@ again9:
 	VFMSUB132PS  Z25, Z21, Z15
 	VFMADD213PS  448(R10), Z23, Z15
 	TESTQ        R13, R13
-	JZ           none10
+	JZ           none11
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -5017,7 +5102,7 @@ again9:
 	VFMADD231PS  128(R13), Z23, Z14
 	VFMADD231PS  192(R13), Z23, Z15
 
-none10:
+none11:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -5030,15 +5115,15 @@ none10:
 	LEAQ    (SI)(CX*1), SI
 	ADDQ    $0x00000200, R10
 	SUBQ    $0x01, R15
-	JNZ     again9
+	JNZ     again10
 
-done9:
+done10:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done11
+	JZ   done12
 
-again11:
+again12:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -5108,7 +5193,7 @@ again11:
 	VFMSUB132PS  Z25, Z21, Z13
 	VFMADD213PS  320(R10), Z22, Z13
 	TESTQ        R13, R13
-	JZ           none12
+	JZ           none13
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -5128,7 +5213,7 @@ again11:
 	VFMADD231PS  128(R13), Z22, Z12
 	VFMADD231PS  192(R13), Z22, Z13
 
-none12:
+none13:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -5138,9 +5223,9 @@ none12:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000180, R10
 	SUBQ    $0x01, R15
-	JNZ     again11
+	JNZ     again12
 
-done11:
+done12:
 	ADDQ  $0x00000300, AX
 	ADDQ  $0x00000100, BX
 	TESTQ R13, R13
@@ -5154,9 +5239,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func batchU3Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+// func batchU3Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·batchU3Z(SB), NOSPLIT, $0-88
+TEXT ·batchU3Z(SB), NOSPLIT, $0-96
 	MOVQ      sums+0(FP), DI
 	MOVQ      w+16(FP), AX
 	MOVQ      scale+24(FP), BX
@@ -5172,6 +5257,23 @@ TEXT ·batchU3Z(SB), NOSPLIT, $0-88
 loop:
 	MOVQ       R14, R11
 	ADDQ       aheadStep+80(FP), R14
+	MOVQ       beside+88(FP), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	ADDQ       $0x08, beside+88(FP)
+	MOVQ       (R12), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	PREFETCHT1 (R12)
+	PREFETCHT1 64(R12)
+	PREFETCHT1 128(R12)
+	PREFETCHT1 192(R12)
+	PREFETCHT1 256(R12)
+	PREFETCHT1 320(R12)
+	PREFETCHT1 384(R12)
+	PREFETCHT1 448(R12)
+
+alone1:
 	VPSLLW     $0x05, (AX), Z0
 	VPANDD     Z26, Z0, Z0
 	VPSLLW     $0x07, 256(AX), Z22
@@ -5213,9 +5315,9 @@ loop:
 	MOVQ       groups+8(FP), R15
 	SHRQ       $0x00, R15
 	ANDQ       $0xff, R15
-	JZ         done1
+	JZ         done2
 
-again1:
+again2:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -5354,15 +5456,15 @@ again1:
 	LEAQ         (SI)(R9*1), SI
 	ADDQ         $0x00000300, R10
 	SUBQ         $0x01, R15
-	JNZ          again1
+	JNZ          again2
 
-done1:
+done2:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done2
+	JZ   done3
 
-again2:
+again3:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -5480,15 +5582,15 @@ again2:
 	LEAQ         (SI)(CX*2), SI
 	ADDQ         $0x00000280, R10
 	SUBQ         $0x01, R15
-	JNZ          again2
+	JNZ          again3
 
-done2:
+done3:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done3
+	JZ   done4
 
-again3:
+again4:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -5585,15 +5687,15 @@ again3:
 	LEAQ         (SI)(CX*1), SI
 	ADDQ         $0x00000200, R10
 	SUBQ         $0x01, R15
-	JNZ          again3
+	JNZ          again4
 
-done3:
+done4:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done4
+	JZ   done5
 
-again4:
+again5:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -5668,9 +5770,9 @@ again4:
 	LEAQ         (SI)(R9*1), SI
 	ADDQ         $0x00000180, R10
 	SUBQ         $0x01, R15
-	JNZ          again4
+	JNZ          again5
 
-done4:
+done5:
 	VPSLLW     $0x05, 128(AX), Z0
 	VPANDD     Z26, Z0, Z0
 	VPSLLW     $0x03, 256(AX), Z22
@@ -5710,9 +5812,9 @@ done4:
 	MOVQ       groups+8(FP), R15
 	SHRQ       $0x00, R15
 	ANDQ       $0xff, R15
-	JZ         done5
+	JZ         done6
 
-again5:
+again6:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -5836,7 +5938,7 @@ again5:
 	VFMSUB132PS  Z25, Z21, Z19
 	VFMADD213PS  704(R10), Z23, Z19
 	TESTQ        R13, R13
-	JZ           none6
+	JZ           none7
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -5874,7 +5976,7 @@ again5:
 	VFMADD231PS  128(R13), Z23, Z18
 	VFMADD231PS  192(R13), Z23, Z19
 
-none6:
+none7:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -5891,15 +5993,15 @@ none6:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000300, R10
 	SUBQ    $0x01, R15
-	JNZ     again5
+	JNZ     again6
 
-done5:
+done6:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done7
+	JZ   done8
 
-again7:
+again8:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -6004,7 +6106,7 @@ again7:
 	VFMSUB132PS  Z25, Z21, Z17
 	VFMADD213PS  576(R10), Z22, Z17
 	TESTQ        R13, R13
-	JZ           none8
+	JZ           none9
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -6036,7 +6138,7 @@ again7:
 	VFMADD231PS  128(R13), Z22, Z16
 	VFMADD231PS  192(R13), Z22, Z17
 
-none8:
+none9:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -6051,15 +6153,15 @@ none8:
 	LEAQ    (SI)(CX*2), SI
 	ADDQ    $0x00000280, R10
 	SUBQ    $0x01, R15
-	JNZ     again7
+	JNZ     again8
 
-done7:
+done8:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done9
+	JZ   done10
 
-again9:
+again10:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -6145,7 +6247,7 @@ again9:
 	VFMSUB132PS  Z25, Z21, Z15
 	VFMADD213PS  448(R10), Z23, Z15
 	TESTQ        R13, R13
-	JZ           none10
+	JZ           none11
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -6171,7 +6273,7 @@ again9:
 	VFMADD231PS  128(R13), Z23, Z14
 	VFMADD231PS  192(R13), Z23, Z15
 
-none10:
+none11:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -6184,15 +6286,15 @@ none10:
 	LEAQ    (SI)(CX*1), SI
 	ADDQ    $0x00000200, R10
 	SUBQ    $0x01, R15
-	JNZ     again9
+	JNZ     again10
 
-done9:
+done10:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done11
+	JZ   done12
 
-again11:
+again12:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -6259,7 +6361,7 @@ again11:
 	VFMSUB132PS  Z25, Z21, Z13
 	VFMADD213PS  320(R10), Z22, Z13
 	TESTQ        R13, R13
-	JZ           none12
+	JZ           none13
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -6279,7 +6381,7 @@ again11:
 	VFMADD231PS  128(R13), Z22, Z12
 	VFMADD231PS  192(R13), Z22, Z13
 
-none12:
+none13:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -6289,9 +6391,9 @@ none12:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000180, R10
 	SUBQ    $0x01, R15
-	JNZ     again11
+	JNZ     again12
 
-done11:
+done12:
 	ADDQ  $0x00000180, AX
 	ADDQ  $0x00000100, BX
 	TESTQ R13, R13
@@ -6305,9 +6407,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func batchU2Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+// func batchU2Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·batchU2Z(SB), NOSPLIT, $0-88
+TEXT ·batchU2Z(SB), NOSPLIT, $0-96
 	MOVQ      sums+0(FP), DI
 	MOVQ      w+16(FP), AX
 	MOVQ      scale+24(FP), BX
@@ -6320,8 +6422,25 @@ TEXT ·batchU2Z(SB), NOSPLIT, $0-88
 	VMOVDQU64 maskc0Z<>+0(SB), Z26
 
 loop:
-	MOVQ    R14, R11
-	ADDQ    aheadStep+80(FP), R14
+	MOVQ       R14, R11
+	ADDQ       aheadStep+80(FP), R14
+	MOVQ       beside+88(FP), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	ADDQ       $0x08, beside+88(FP)
+	MOVQ       (R12), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	PREFETCHT1 (R12)
+	PREFETCHT1 64(R12)
+	PREFETCHT1 128(R12)
+	PREFETCHT1 192(R12)
+	PREFETCHT1 256(R12)
+	PREFETCHT1 320(R12)
+	PREFETCHT1 384(R12)
+	PREFETCHT1 448(R12)
+
+alone1:
 	VPSLLW  $0x06, (AX), Z0
 	VPANDD  Z26, Z0, Z0
 	VPSLLW  $0x06, 64(AX), Z1
@@ -6345,9 +6464,9 @@ loop:
 	MOVQ    groups+8(FP), R15
 	SHRQ    $0x00, R15
 	ANDQ    $0xff, R15
-	JZ      done1
+	JZ      done2
 
-again1:
+again2:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -6485,15 +6604,15 @@ again1:
 	LEAQ         (SI)(R9*1), SI
 	ADDQ         $0x00000300, R10
 	SUBQ         $0x01, R15
-	JNZ          again1
+	JNZ          again2
 
-done1:
+done2:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done2
+	JZ   done3
 
-again2:
+again3:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -6610,15 +6729,15 @@ again2:
 	LEAQ         (SI)(CX*2), SI
 	ADDQ         $0x00000280, R10
 	SUBQ         $0x01, R15
-	JNZ          again2
+	JNZ          again3
 
-done2:
+done3:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done3
+	JZ   done4
 
-again3:
+again4:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -6714,15 +6833,15 @@ again3:
 	LEAQ         (SI)(CX*1), SI
 	ADDQ         $0x00000200, R10
 	SUBQ         $0x01, R15
-	JNZ          again3
+	JNZ          again4
 
-done3:
+done4:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done4
+	JZ   done5
 
-again4:
+again5:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 40(SI), Z8
 	VPBROADCASTD 40(SI), Z9
@@ -6796,9 +6915,9 @@ again4:
 	LEAQ         (SI)(R9*1), SI
 	ADDQ         $0x00000180, R10
 	SUBQ         $0x01, R15
-	JNZ          again4
+	JNZ          again5
 
-done4:
+done5:
 	VPSLLW  $0x06, 128(AX), Z0
 	VPANDD  Z26, Z0, Z0
 	VPSLLW  $0x06, 192(AX), Z1
@@ -6822,9 +6941,9 @@ done4:
 	MOVQ    groups+8(FP), R15
 	SHRQ    $0x00, R15
 	ANDQ    $0xff, R15
-	JZ      done5
+	JZ      done6
 
-again5:
+again6:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -6947,7 +7066,7 @@ again5:
 	VFMSUB132PS  Z25, Z21, Z19
 	VFMADD213PS  704(R10), Z23, Z19
 	TESTQ        R13, R13
-	JZ           none6
+	JZ           none7
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -6985,7 +7104,7 @@ again5:
 	VFMADD231PS  128(R13), Z23, Z18
 	VFMADD231PS  192(R13), Z23, Z19
 
-none6:
+none7:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -7002,15 +7121,15 @@ none6:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000300, R10
 	SUBQ    $0x01, R15
-	JNZ     again5
+	JNZ     again6
 
-done5:
+done6:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done7
+	JZ   done8
 
-again7:
+again8:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -7114,7 +7233,7 @@ again7:
 	VFMSUB132PS  Z25, Z21, Z17
 	VFMADD213PS  576(R10), Z22, Z17
 	TESTQ        R13, R13
-	JZ           none8
+	JZ           none9
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -7146,7 +7265,7 @@ again7:
 	VFMADD231PS  128(R13), Z22, Z16
 	VFMADD231PS  192(R13), Z22, Z17
 
-none8:
+none9:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -7161,15 +7280,15 @@ none8:
 	LEAQ    (SI)(CX*2), SI
 	ADDQ    $0x00000280, R10
 	SUBQ    $0x01, R15
-	JNZ     again7
+	JNZ     again8
 
-done7:
+done8:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done9
+	JZ   done10
 
-again9:
+again10:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -7254,7 +7373,7 @@ again9:
 	VFMSUB132PS  Z25, Z21, Z15
 	VFMADD213PS  448(R10), Z23, Z15
 	TESTQ        R13, R13
-	JZ           none10
+	JZ           none11
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -7280,7 +7399,7 @@ again9:
 	VFMADD231PS  128(R13), Z23, Z14
 	VFMADD231PS  192(R13), Z23, Z15
 
-none10:
+none11:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -7293,15 +7412,15 @@ none10:
 	LEAQ    (SI)(CX*1), SI
 	ADDQ    $0x00000200, R10
 	SUBQ    $0x01, R15
-	JNZ     again9
+	JNZ     again10
 
-done9:
+done10:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done11
+	JZ   done12
 
-again11:
+again12:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 44(SI), Z8
 	VPBROADCASTD 44(SI), Z9
@@ -7367,7 +7486,7 @@ again11:
 	VFMSUB132PS  Z25, Z21, Z13
 	VFMADD213PS  320(R10), Z22, Z13
 	TESTQ        R13, R13
-	JZ           none12
+	JZ           none13
 	VBROADCASTSS 52(SI), Z22
 	VFMADD231PS  (R13), Z22, Z8
 	VFMADD231PS  64(R13), Z22, Z9
@@ -7387,7 +7506,7 @@ again11:
 	VFMADD231PS  128(R13), Z22, Z12
 	VFMADD231PS  192(R13), Z22, Z13
 
-none12:
+none13:
 	VMOVUPS Z8, (R10)
 	VMOVUPS Z9, 64(R10)
 	VMOVUPS Z10, 128(R10)
@@ -7397,9 +7516,9 @@ none12:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000180, R10
 	SUBQ    $0x01, R15
-	JNZ     again11
+	JNZ     again12
 
-done11:
+done12:
 	ADDQ  $0x00000100, AX
 	ADDQ  $0x00000100, BX
 	TESTQ R13, R13
@@ -7413,9 +7532,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func batchN4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+// func batchN4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·batchN4Z(SB), NOSPLIT, $0-88
+TEXT ·batchN4Z(SB), NOSPLIT, $0-96
 	MOVQ      sums+0(FP), DI
 	MOVQ      w+16(FP), AX
 	MOVQ      scale+24(FP), BX
@@ -7428,8 +7547,25 @@ TEXT ·batchN4Z(SB), NOSPLIT, $0-88
 	VMOVDQU64 mask0fZ<>+0(SB), Z31
 
 loop:
-	MOVQ      R14, R11
-	ADDQ      aheadStep+80(FP), R14
+	MOVQ       R14, R11
+	ADDQ       aheadStep+80(FP), R14
+	MOVQ       beside+88(FP), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	ADDQ       $0x08, beside+88(FP)
+	MOVQ       (R12), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	PREFETCHT1 (R12)
+	PREFETCHT1 64(R12)
+	PREFETCHT1 128(R12)
+	PREFETCHT1 192(R12)
+	PREFETCHT1 256(R12)
+	PREFETCHT1 320(R12)
+	PREFETCHT1 384(R12)
+	PREFETCHT1 448(R12)
+
+alone1:
 	VPANDD    (AX), Z31, Z0
 	VMOVDQU64 tableN4Z<>+0(SB), Z30
 	VPSHUFB   Z0, Z30, Z0
@@ -7495,9 +7631,9 @@ loop:
 	MOVQ      groups+8(FP), R15
 	SHRQ      $0x00, R15
 	ANDQ      $0xff, R15
-	JZ        done1
+	JZ        done2
 
-again1:
+again2:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -7694,7 +7830,7 @@ again1:
 	VFMSUB132PS  64(BX), Z29, Z27
 	VFMADD213PS  704(R10), Z30, Z27
 	TESTQ        R13, R13
-	JZ           none2
+	JZ           none3
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -7714,7 +7850,7 @@ again1:
 	VFMADD231PS  (R13), Z30, Z26
 	VFMADD231PS  64(R13), Z30, Z27
 
-none2:
+none3:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -7731,15 +7867,15 @@ none2:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000300, R10
 	SUBQ    $0x01, R15
-	JNZ     again1
+	JNZ     again2
 
-done1:
+done2:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done3
+	JZ   done4
 
-again3:
+again4:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -7905,7 +8041,7 @@ again3:
 	VFMSUB132PS  64(BX), Z29, Z25
 	VFMADD213PS  576(R10), Z30, Z25
 	TESTQ        R13, R13
-	JZ           none4
+	JZ           none5
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -7922,7 +8058,7 @@ again3:
 	VFMADD231PS  (R13), Z30, Z24
 	VFMADD231PS  64(R13), Z30, Z25
 
-none4:
+none5:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -7937,15 +8073,15 @@ none4:
 	LEAQ    (SI)(CX*2), SI
 	ADDQ    $0x00000280, R10
 	SUBQ    $0x01, R15
-	JNZ     again3
+	JNZ     again4
 
-done3:
+done4:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done5
+	JZ   done6
 
-again5:
+again6:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -8080,7 +8216,7 @@ again5:
 	VFMSUB132PS  64(BX), Z29, Z23
 	VFMADD213PS  448(R10), Z30, Z23
 	TESTQ        R13, R13
-	JZ           none6
+	JZ           none7
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -8094,7 +8230,7 @@ again5:
 	VFMADD231PS  (R13), Z30, Z22
 	VFMADD231PS  64(R13), Z30, Z23
 
-none6:
+none7:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -8107,15 +8243,15 @@ none6:
 	LEAQ    (SI)(CX*1), SI
 	ADDQ    $0x00000200, R10
 	SUBQ    $0x01, R15
-	JNZ     again5
+	JNZ     again6
 
-done5:
+done6:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done7
+	JZ   done8
 
-again7:
+again8:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -8219,7 +8355,7 @@ again7:
 	VFMSUB132PS  64(BX), Z29, Z21
 	VFMADD213PS  320(R10), Z30, Z21
 	TESTQ        R13, R13
-	JZ           none8
+	JZ           none9
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -8230,7 +8366,7 @@ again7:
 	VFMADD231PS  (R13), Z30, Z20
 	VFMADD231PS  64(R13), Z30, Z21
 
-none8:
+none9:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -8240,9 +8376,9 @@ none8:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000180, R10
 	SUBQ    $0x01, R15
-	JNZ     again7
+	JNZ     again8
 
-done7:
+done8:
 	ADDQ  $0x00000200, AX
 	ADDQ  $0x00000080, BX
 	TESTQ R13, R13
@@ -8256,9 +8392,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func batchM4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+// func batchM4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·batchM4Z(SB), NOSPLIT, $0-88
+TEXT ·batchM4Z(SB), NOSPLIT, $0-96
 	MOVQ      sums+0(FP), DI
 	MOVQ      w+16(FP), AX
 	MOVQ      scale+24(FP), BX
@@ -8271,8 +8407,25 @@ TEXT ·batchM4Z(SB), NOSPLIT, $0-88
 	VMOVDQU64 mask0fZ<>+0(SB), Z31
 
 loop:
-	MOVQ      R14, R11
-	ADDQ      aheadStep+80(FP), R14
+	MOVQ       R14, R11
+	ADDQ       aheadStep+80(FP), R14
+	MOVQ       beside+88(FP), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	ADDQ       $0x08, beside+88(FP)
+	MOVQ       (R12), R12
+	TESTQ      R12, R12
+	JZ         alone1
+	PREFETCHT1 (R12)
+	PREFETCHT1 64(R12)
+	PREFETCHT1 128(R12)
+	PREFETCHT1 192(R12)
+	PREFETCHT1 256(R12)
+	PREFETCHT1 320(R12)
+	PREFETCHT1 384(R12)
+	PREFETCHT1 448(R12)
+
+alone1:
 	VPANDD    (AX), Z31, Z0
 	VMOVDQU64 tableM4Z<>+0(SB), Z30
 	VPSHUFB   Z0, Z30, Z0
@@ -8338,9 +8491,9 @@ loop:
 	MOVQ      groups+8(FP), R15
 	SHRQ      $0x00, R15
 	ANDQ      $0xff, R15
-	JZ        done1
+	JZ        done2
 
-again1:
+again2:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -8537,7 +8690,7 @@ again1:
 	VFMSUB132PS  64(BX), Z29, Z27
 	VFMADD213PS  704(R10), Z30, Z27
 	TESTQ        R13, R13
-	JZ           none2
+	JZ           none3
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -8557,7 +8710,7 @@ again1:
 	VFMADD231PS  (R13), Z30, Z26
 	VFMADD231PS  64(R13), Z30, Z27
 
-none2:
+none3:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -8574,15 +8727,15 @@ none2:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000300, R10
 	SUBQ    $0x01, R15
-	JNZ     again1
+	JNZ     again2
 
-done1:
+done2:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x08, R15
 	ANDQ $0xff, R15
-	JZ   done3
+	JZ   done4
 
-again3:
+again4:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -8748,7 +8901,7 @@ again3:
 	VFMSUB132PS  64(BX), Z29, Z25
 	VFMADD213PS  576(R10), Z30, Z25
 	TESTQ        R13, R13
-	JZ           none4
+	JZ           none5
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -8765,7 +8918,7 @@ again3:
 	VFMADD231PS  (R13), Z30, Z24
 	VFMADD231PS  64(R13), Z30, Z25
 
-none4:
+none5:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -8780,15 +8933,15 @@ none4:
 	LEAQ    (SI)(CX*2), SI
 	ADDQ    $0x00000280, R10
 	SUBQ    $0x01, R15
-	JNZ     again3
+	JNZ     again4
 
-done3:
+done4:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x10, R15
 	ANDQ $0xff, R15
-	JZ   done5
+	JZ   done6
 
-again5:
+again6:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -8923,7 +9076,7 @@ again5:
 	VFMSUB132PS  64(BX), Z29, Z23
 	VFMADD213PS  448(R10), Z30, Z23
 	TESTQ        R13, R13
-	JZ           none6
+	JZ           none7
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -8937,7 +9090,7 @@ again5:
 	VFMADD231PS  (R13), Z30, Z22
 	VFMADD231PS  64(R13), Z30, Z23
 
-none6:
+none7:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -8950,15 +9103,15 @@ none6:
 	LEAQ    (SI)(CX*1), SI
 	ADDQ    $0x00000200, R10
 	SUBQ    $0x01, R15
-	JNZ     again5
+	JNZ     again6
 
-done5:
+done6:
 	MOVQ groups+8(FP), R15
 	SHRQ $0x18, R15
 	ANDQ $0xff, R15
-	JZ   done7
+	JZ   done8
 
-again7:
+again8:
 	LEAQ         (SI)(R9*1), R12
 	VPBROADCASTD 36(SI), Z16
 	VPBROADCASTD 36(SI), Z17
@@ -9062,7 +9215,7 @@ again7:
 	VFMSUB132PS  64(BX), Z29, Z21
 	VFMADD213PS  320(R10), Z30, Z21
 	TESTQ        R13, R13
-	JZ           none8
+	JZ           none9
 	VBROADCASTSS 48(SI), Z30
 	VFMADD231PS  (R13), Z30, Z16
 	VFMADD231PS  64(R13), Z30, Z17
@@ -9073,7 +9226,7 @@ again7:
 	VFMADD231PS  (R13), Z30, Z20
 	VFMADD231PS  64(R13), Z30, Z21
 
-none8:
+none9:
 	VMOVUPS Z16, (R10)
 	VMOVUPS Z17, 64(R10)
 	VMOVUPS Z18, 128(R10)
@@ -9083,9 +9236,9 @@ none8:
 	LEAQ    (SI)(R9*1), SI
 	ADDQ    $0x00000180, R10
 	SUBQ    $0x01, R15
-	JNZ     again7
+	JNZ     again8
 
-done7:
+done8:
 	ADDQ  $0x00000200, AX
 	ADDQ  $0x00000080, BX
 	TESTQ R13, R13

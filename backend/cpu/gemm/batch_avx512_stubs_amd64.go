@@ -7,47 +7,47 @@ package gemm
 // batchU8Z adds the products of groups of rows of activations with 32 rows of U8 weights to sums, [rows][32].
 //
 //go:noescape
-func batchU8Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+func batchU8Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 
 // batchS8Z adds the products of groups of rows of activations with 32 rows of S8 weights to sums, [rows][32].
 //
 //go:noescape
-func batchS8Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+func batchS8Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 
 // batchU4Z adds the products of groups of rows of activations with 32 rows of U4 weights to sums, [rows][32].
 //
 //go:noescape
-func batchU4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+func batchU4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 
 // batchU5Z adds the products of groups of rows of activations with 32 rows of U5 weights to sums, [rows][32].
 //
 //go:noescape
-func batchU5Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+func batchU5Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 
 // batchU6Z adds the products of groups of rows of activations with 32 rows of U6 weights to sums, [rows][32].
 //
 //go:noescape
-func batchU6Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+func batchU6Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 
 // batchU3Z adds the products of groups of rows of activations with 32 rows of U3 weights to sums, [rows][32].
 //
 //go:noescape
-func batchU3Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+func batchU3Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 
 // batchU2Z adds the products of groups of rows of activations with 32 rows of U2 weights to sums, [rows][32].
 //
 //go:noescape
-func batchU2Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+func batchU2Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 
 // batchN4Z adds the products of groups of rows of activations with 32 rows of N4 weights to sums, [rows][32].
 //
 //go:noescape
-func batchN4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+func batchN4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 
 // batchM4Z adds the products of groups of rows of activations with 32 rows of M4 weights to sums, [rows][32].
 //
 //go:noescape
-func batchM4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int)
+func batchM4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 
 // storeBatch copies sums, [rows][32], to out, whose rows lie ld bytes apart.
 //

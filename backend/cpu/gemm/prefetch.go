@@ -97,3 +97,19 @@ func (s *Scratch) PrefetchNext(tier Tier) bool {
 	fetch(at, waitPrefetchBytes, 1, waitPrefetchBytes)
 	return true
 }
+
+// BesideBytes is what is prefetched from an address of PrefetchBeside's on: whole cache lines.
+const BesideBytes = 512
+
+// Beside is how many addresses of PrefetchBeside's a call of Mul uses with rows [from, to) of w and m rows of activations in Q8; 0: it takes none, since it waits
+// for memory itself or has no kernel that prefetches so.
+func Beside(tier Tier, w *Weights, from, to, m int) int {
+	if w.pack == nil || m < minBatchRows || m > streamRows || tier.kernels().batch[w.pack.layout] == nil {
+		return 0
+	}
+	return (panels(to) - from/NR) * w.Cols / 32
+}
+
+// PrefetchBeside has the next call of Mul prefetch, beside its weights, what the goroutine reads after it: BesideBytes from each address on that is not 0, in order
+// and evenly over the call. There are as many as Beside says.
+func (s *Scratch) PrefetchBeside(addresses []uintptr) { s.beside = addresses }

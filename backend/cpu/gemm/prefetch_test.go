@@ -1,6 +1,8 @@
 package gemm
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/ridge-llm/ridge/quant"
@@ -44,5 +46,36 @@ func TestPrefetch(t *testing.T) {
 	var none Scratch
 	if got := none.prefetch.next(n, cached); got != cached {
 		t.Errorf("prefetches from %#x without being given a matrix", got)
+	}
+}
+
+// TestPrefetchBeside: a product uses as many addresses as Beside says, and computes what it does without.
+func TestPrefetchBeside(t *testing.T) {
+	for _, tier := range Tiers() {
+		for _, f := range []quant.Format{quant.Q4_0, quant.Q6_K} {
+			for _, m := range []int{1, 7, 16, 35, 36} {
+				const cols = 2304
+				rng := rand.New(rand.NewPCG(uint64(m), 1))
+				w := pack(t, tier, randomTensor(rng, f, 96, cols))
+				of := TiledActs(tier, make([]byte, ActBytes(Q8, m, cols)), m, cols)
+				acts := &of
+				acts.Fill(tier, randomActs(rng, m, cols), 0, m)
+				s, plain := NewScratch(), make([]float32, m*96)
+				n := Beside(tier, w, 32, 96, m)
+				out := make([]float32, m*96)
+				s.PrefetchBeside(make([]uintptr, n))
+				Mul(tier, out, 96, w, 32, 96, acts, 0, m, s)
+				if len(s.beside) > 0 {
+					t.Errorf("%v %v: %d rows leave %d of %d addresses", tier, f, m, len(s.beside), n)
+				}
+				if tier >= AVX512 && (n > 0) != (m >= minBatchRows && m <= streamRows) {
+					t.Errorf("%v %v: %d addresses beside %d rows", tier, f, n, m)
+				}
+				Mul(tier, plain, 96, w, 32, 96, acts, 0, m, NewScratch())
+				if !slices.Equal(out, plain) {
+					t.Errorf("%v %v: %d rows give other numbers with addresses", tier, f, m)
+				}
+			}
+		}
 	}
 }

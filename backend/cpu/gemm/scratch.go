@@ -32,6 +32,7 @@ type Scratch struct {
 	sums        []float32 // [streamRows][NR]: results of a batch, see mulBatch
 
 	prefetch prefetcher
+	beside   []uintptr // see PrefetchBeside
 
 	_ cacheLine
 }

@@ -56,7 +56,7 @@ func batches(w emit.Width) func(*emit.Asm) {
 // a group and R10 its sums, R15 groups left.
 func (b *batch) kernel(w emit.Width, f layout, consts constants) {
 	name := "batch" + f.name + w.Suffix()
-	w.Func(name, "func(sums *float32, groups uint64, w *byte, scale, mins *float32, act *byte, stride, step, blocks int, ahead uintptr, aheadStep int)",
+	w.Func(name, "func(sums *float32, groups uint64, w *byte, scale, mins *float32, act *byte, stride, step, blocks int, ahead uintptr, aheadStep int, beside *uintptr)",
 		fmt.Sprintf("%s adds the products of groups of rows of activations with 32 rows of %s weights to sums, [rows][32].", name, f.name))
 	sums, weights, scale, mins := w.Arg("sums", RDI), w.Arg("w", RAX), w.Arg("scale", RBX), w.Arg("mins", R13)
 	act, stride, blocks := w.Arg("act", RDX), w.Arg("stride", RCX), w.Arg("blocks", R8)
@@ -66,6 +66,7 @@ func (b *batch) kernel(w emit.Width, f layout, consts constants) {
 	w.Label("loop")
 	w.MOVQ(aheadEnd, R11)
 	w.ADDQ(w.Slot("aheadStep"), aheadEnd)
+	b.prefetchBeside()
 	for sub := range b.subs() {
 		b.unpack(weights, scale, sub)
 		w.MOVQ(act, RSI)
@@ -85,6 +86,26 @@ func (b *batch) kernel(w emit.Width, f layout, consts constants) {
 	w.JNZ(LabelRef("loop"))
 	w.VZEROUPPER()
 	w.RET()
+}
+
+// besideBytes is gemm.BesideBytes.
+const besideBytes = 512
+
+// prefetchBeside prefetches the next of the addresses beside, where there are any and it is not 0. It uses R12.
+func (b *batch) prefetchBeside() {
+	b.label++
+	none := fmt.Sprintf("alone%d", b.label)
+	b.MOVQ(b.Slot("beside"), R12)
+	b.TESTQ(R12, R12)
+	b.JZ(LabelRef(none))
+	b.ADDQ(Imm(8), b.Slot("beside"))
+	b.MOVQ(Mem{Base: R12}, R12)
+	b.TESTQ(R12, R12)
+	b.JZ(LabelRef(none))
+	for at := 0; at < besideBytes; at += 64 {
+		b.PREFETCHT1(emit.At(R12, at))
+	}
+	b.Label(none)
 }
 
 // subs is how many scales a block of 32 has.
