@@ -46,9 +46,10 @@ quick: fmt
 fmt:
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$bad" || { echo "run gofmt -w on:"; echo "$$bad"; exit 1; }
 
+# For arm64, what has code of its own for a processor.
 vet:
 	$(GO) vet ./...
-	GOARCH=arm64 $(GO) vet ./...
+	GOARCH=arm64 $(GO) vet $$( (git ls-files -co --exclude-standard '*_arm64*.go' '*_arm64.s' '*_amd64*.go'; git grep -lE --untracked '^//go:build .*(amd64|arm64)' -- '*.go') | xargs dirname | sort -u | sed 's,^,./,')
 
 # staticcheck's version is pinned in tools/go.mod.
 lint: .bin/staticcheck
@@ -68,8 +69,9 @@ generated:
 ptx:
 	cd backend/cuda/ptx && $(GO) run ./build
 
+# go test's own vet is left out here and below, since vet looks at the same files with more analyzers.
 test:
-	$(GO) test ./...
+	$(GO) test -vet=off ./...
 
 # The files under deploy against the schemas of Kubernetes' API, which its module has (a download of 40 MB at the first time); LeaderWorkerSet's is not checked here.
 manifests:
@@ -82,7 +84,7 @@ manifests:
 # the readers of grammars) is left out, and so are most draws of the test that compares distributions. It needs cgo, and so a C compiler, for these
 # tests alone.
 race:
-	CGO_ENABLED=1 RIDGE_DRAWS=2000 $(GO) test -race -short . ./engine ./engine/kv ./engine/sched ./engine/grammar/automaton ./server/... ./route/... ./comm/... ./compile/ranks
+	CGO_ENABLED=1 RIDGE_DRAWS=2000 $(GO) test -vet=off -race -short . ./engine ./engine/kv ./engine/sched ./engine/grammar/automaton ./server/... ./route/... ./comm/... ./compile/ranks
 
 # Every fuzz test for FUZZTIME (20s unless given), one after another. What one finds that fails is kept in its testdata/fuzz by go test itself; of the
 # inputs that reach new code, which are in GOCACHE, some are to be kept there too. A minimum of minimising: with large inputs the fuzzer does little else.
@@ -127,17 +129,16 @@ layouts:
 # own and no part of check: compiled for the first time they take two minutes.
 sdk:
 	$(GO) vet -C sdktest ./...
-	$(GO) test -C sdktest ./...
+	$(GO) test -C sdktest -vet=off ./...
 
 # The kernels of arm64, on a processor with all of them and on one with the baseline alone. Emulation takes some minutes, so
 # this is no part of check. What is plain Go is left out (-skip), and most of the table of ops (-short): the kernels' own
 # tests stay whole.
 arm64:
-	GOARCH=arm64 $(GO) test -exec 'qemu-aarch64 -cpu max' -short -skip /generic -timeout 30m ./backend/cpu/...
-	GOARCH=arm64 $(GO) test -exec 'qemu-aarch64 -cpu cortex-a72' -short -skip /generic -timeout 30m ./backend/cpu/vec ./backend/cpu/attn ./backend/cpu/gemm
+	GOARCH=arm64 $(GO) test -vet=off -exec 'qemu-aarch64 -cpu max' -short -skip /generic -timeout 30m ./backend/cpu/...
+	GOARCH=arm64 $(GO) test -vet=off -exec 'qemu-aarch64 -cpu cortex-a72' -short -skip /generic -timeout 30m ./backend/cpu/vec ./backend/cpu/attn ./backend/cpu/gemm
 
-# The systems that a release is built for.
+# The systems that a release is built for: everything is compiled (go list -export), and the program alone is linked.
 systems:
-	GOOS=linux GOARCH=arm64 $(GO) build ./...
-	GOOS=darwin GOARCH=arm64 $(GO) build ./...
-	GOOS=windows GOARCH=amd64 $(GO) build ./...
+	@for s in linux/arm64 darwin/arm64 windows/amd64; do echo "systems: $$s"; export GOOS=$${s%/*} GOARCH=$${s#*/}; \
+		$(GO) list -export -f '{{with .Error}}{{.}}{{end}}' ./... && $(GO) build -o /dev/null ./cmd/ridge || exit 1; done

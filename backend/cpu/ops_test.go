@@ -15,7 +15,8 @@ import (
 // has, with one and with several threads, for each type of cache.
 func TestOps(t *testing.T) {
 	int4 := 0
-	heavy := 0 // cases of ops that take their time, or of which there are many
+	tried := map[string]bool{}
+	heavy := 0 // cases, since the last that was tried, of ops that take their time or of which there are many
 	for i, c := range testkit.Cases() {
 		for j, cache := range []graph.Type{graph.F32, graph.F16, graph.BF16, graph.I8, graph.I4} {
 			if cache != graph.F32 && c.Op != "Attention" {
@@ -27,9 +28,18 @@ func TestOps(t *testing.T) {
 				}
 				int4++
 			}
-			switch c.Op {
-			case "Attention", "Linear", "MoE", "AdaptedLinear", "AdaptedMoE", "LatentAttention", "LoRA":
-				if heavy++; testing.Short() && heavy%shortPart != 0 {
+			if testing.Short() {
+				large := operations(t, c) > shortMost
+				switch c.Op {
+				case "Attention", "Linear", "MoE", "AdaptedLinear", "AdaptedMoE", "LatentAttention", "LoRA",
+					"LinearGroup", "GatedLinear", "LinearAddNorm", "MoEAddNorm", "NormLinear", "NormQuantize":
+					if heavy++; heavy < shortPart && tried[c.Op] || large {
+						continue // the next that is not large
+					}
+					heavy = 0
+					tried[c.Op] = true
+				}
+				if large {
 					continue
 				}
 			}
@@ -41,10 +51,32 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// shortPart: with -short, as make arm64 has it, one case in so many is tried of the ops that take their time; most of it goes
-// into the reference, whose floats are emulated too. Sizes and formats of the table come in twos, threes, fours and
-// fives, so that a prime beside them meets all. The kernels' own tests, below this package, leave out nothing.
-const shortPart = 11
+// With -short, as make arm64 has it, one case in shortPart, and one at least, is tried of each op that takes its time, and none that takes more operations than
+// shortMost; most of the time goes into the reference, whose floats are emulated too. Sizes and formats of the table come in twos, threes, fours
+// and fives, so that a prime beside them meets all. The kernels' own tests, below this package, leave out nothing.
+const (
+	shortPart = 11
+	shortMost = 16e6
+)
+
+// operations is how many a case takes.
+func operations(t *testing.T, c testkit.Case) (sum int64) {
+	g, err := c.Built(graph.F32, graph.F32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := make([]int, len(c.Steps[0]))
+	for _, rows := range c.Steps {
+		s := graph.Step{Seqs: make([]graph.Seq, len(rows))}
+		for i, n := range rows {
+			s.Seqs[i] = graph.Seq{New: n, Past: past[i]}
+			past[i] += n
+			s.Logits += n
+		}
+		sum += g.Work(&s).FLOPs
+	}
+	return sum
+}
 
 // tiers are those of the machine. With -short plain Go is not among them: it runs alike on every processor.
 func tiers() []gemm.Tier {
