@@ -100,7 +100,7 @@ var devices = sync.OnceValue(func() []*Device {
 // rounded to 127ths of the largest of 64 or 128. 0 where it is none of those.
 func groupedError(dev *Device, g *graph.Graph, rows int) float64 {
 	for n := range g.Operations() {
-		if r := dev.scaleGroupsOf(n); !r.producer && r.largest > graph.Q8Block && gemm.Grouped(rows) {
+		if r := dev.scaleGroupsOf(n); !r.producer && r.largest > graph.Q8Block && gemm.Grouped(dev.tier, rows) {
 			return 0.015
 		}
 	}

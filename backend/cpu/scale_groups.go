@@ -16,7 +16,7 @@ type scaleGroups struct {
 
 // acts are m rows of k numbers of such a value in its memory.
 func (r scaleGroups) acts(d *Device, at []byte, m, k int) gemm.Acts {
-	if r.group > 0 && gemm.Grouped(m) {
+	if r.group > 0 && gemm.Grouped(d.tier, m) {
 		return gemm.GroupedActs(d.tier, at, m, k, r.group)
 	}
 	return gemm.TiledActs(d.tier, at, m, k)

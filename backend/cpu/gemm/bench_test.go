@@ -36,7 +36,7 @@ func BenchmarkMul(b *testing.B) {
 			}
 			for _, m := range []int{1, 2, 4, 8, 16, 32, 64, 512} {
 				b.Run(fmt.Sprintf("%v/%v/%d", tier, f, m), func(b *testing.B) { benchmarkMul(b, tier, weights, arena, m, 0) })
-				if group := ScaleGroup(tier, f, k); group > 0 && Grouped(m) {
+				if group := ScaleGroup(tier, f, k); group > 0 && Grouped(tier, m) {
 					b.Run(fmt.Sprintf("%v/%v/%d/grouped", tier, f, m), func(b *testing.B) { benchmarkMul(b, tier, weights, arena, m, group) })
 				}
 			}

@@ -48,17 +48,18 @@
 // AVX-512, one call of a kernel walks over six tiles or more (tileFunc), and prefetches the next tile's part of out: its rows
 // lie pages apart, and waiting for them took a fifth of a whole matmul's time.
 //
-// From 36 rows on, machines with AVX-512 or AVX-VNNI requantize codes of up to six bits, to bytes with one scale for 64 or 128 numbers, and
-// activations with per-group scales likewise (GroupedActs): a block of 128 k costs 384 VPDPBUSD and 24 float operations, 94 % of
+// From 36 rows on, machines with AVX-512 requantize codes of up to six bits, to bytes with one scale for 64 or 128 numbers, and
+// activations with per-group scales likewise (GroupedActs), and from 18 on those with AVX-VNNI, which have no kernels for batches: a block of 128 k costs 384 VPDPBUSD and 24 float operations, 94 % of
 // the peak, in every such format. They reach 80 % from cache, and on Zen 5 with AVX-VNNI 82 (Q6_K) to 89 (Q4_0), where scales every 32 left 59 to 75; docs/adr/004 has what that loses in precision. Q8_0 takes the same
 // path with its own scales, every 32.
 //
-// AVX2 without VNNI takes the same groups of activations, but codes of up to six bits stay what they are: VPMADDWD, which widens sums of
+// AVX2 without VNNI takes the same groups of activations, from 12 rows on, but codes of up to six bits stay what they are: VPMADDWD, which widens sums of
 // 16 bits anyway, multiplies by whole numbers that blocks' scales are of the group's, of up to 12 bits for codes of four, and what codes and minima are
 // off by is multiplied with the sums of the activations' bytes, in whole numbers as well, once for a group.
 // Sums of five and six bits start as if codes were signed, which leaves room in 16 bits for all products of a scale. Of each of the 24 vectors of a tile a block of
 // 32 takes eight VPMADDUBSW and 1.5 VPMADDWD on two ports, where floats every 32 take two multiplications more: the ceiling is 80 % of the peak of
-// VPMADDUBSW for codes of four bits instead of 72. On Zen 5, from cache, 256 rows reach 67 % with Q4_0 and Q4_K (62 and 56 before), 58 with Q5_K, Q3_K and Q2_K (52, 49, 43), 55 with Q6_K (42).
+// VPMADDUBSW for codes of four bits instead of 72. Processors of Intel's have three ports for all of that and the additions in 16 bits: 61 % of the peak. For few rows making a panel
+// ready costs a sixth: it is unpacked half by half, 16 KiB that stay in any L1 cache, with two stores to each line, and the last tile has 2, 4 or 6 rows. On Zen 5, from cache, 256 rows reach 67 % with Q4_0 and Q4_K (62 and 56 before), 58 with Q5_K, Q3_K and Q2_K (52, 49, 43), 55 with Q6_K (42).
 //
 // Decode batches of 7 to 35 rows have weight-stationary kernels on AVX-512 machines (batchFunc): registers hold the codes of
 // a block of 32 k × 32 features, unpacked once, and the rows stream by up to six at a time, with their float sums in memory;

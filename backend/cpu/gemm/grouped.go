@@ -12,11 +12,16 @@ import (
 // others. The error of both roundings is a fraction of the format's own (TestGroupedError), but matmuls of fewer rows do not have it, so
 // that a row's bits depend on how many rows the batch has.
 
-// minGroupedRows is the number of rows of activations from which on matmuls may be grouped; for fewer there are kernels that unpack in registers.
+// minGroupedRows is the number of rows of activations from which on matmuls may be grouped where there are fast kernels for fewer, which unpack in registers;
+// see minScaledRows for others.
 const minGroupedRows = 36
 
-// Grouped reports whether m rows are enough for grouped matmuls.
-func Grouped(m int) bool { return m >= minGroupedRows }
+// Grouped reports whether m rows are enough for grouped matmuls, and fill their last tile so far that the tiles take no more memory than Q8 blocks: 13, 14 and 19 do not.
+func Grouped(tier Tier, m int) bool {
+	const mostBytes = groupSums*(1+3+1) + groupBlock // of a tile and 32 numbers
+	least := tier.kernels().minGrouped
+	return least > 0 && m >= least && (m+mr-1)/mr*mostBytes <= m*q8BlockBytes
+}
 
 // ScaleGroup is how many numbers of a row of k may share a scale in matmuls with weights of format f; 32: only those of a Q8 block;
 // 0: such matmuls cannot be grouped.
@@ -26,7 +31,7 @@ func ScaleGroup(tier Tier, f quant.Format, k int) int {
 		group /= 2
 	}
 	kernels := tier.kernels()
-	if kernels.groupedTile == nil && kernels.scaledTile[packings[f].layout] == nil {
+	if kernels.groupedTile == nil && kernels.scaledTile[packings[f].layout][0] == nil {
 		return 0
 	}
 	return group
@@ -53,11 +58,11 @@ func (k *kernels) groupHeader(blocks int) int {
 // groupBytes is the size in bytes of a group of mr rows.
 func (a *Acts) groupBytes() int { return a.groupHeader + a.group/32*groupBlock }
 
-// GroupedActs is Q8 of m ≥ minGroupedRows rows of k with per-group scales, one for each group of so many numbers, for grouped matmuls
+// GroupedActs is Q8 of m rows of k, which must be Grouped, with per-group scales, one for each group of so many numbers, for grouped matmuls
 // alone, in the memory that ActBytes says.
 func GroupedActs(tier Tier, buf []byte, m, k, group int) Acts {
 	a := NewActs(Q8, buf, m, k)
-	if m < minGroupedRows || group < 32 || group > mostGroup || k%group != 0 || kc%group != 0 {
+	if !Grouped(tier, m) || group < 32 || group > mostGroup || k%group != 0 || kc%group != 0 {
 		panic(fmt.Sprintf("gemm: %d rows of %d activations cannot share scales in groups of %d", m, k, group))
 	}
 	a.group, a.groupHeader = group, tier.kernels().groupHeader(group/32)
@@ -89,10 +94,6 @@ func (a *Acts) fillGrouped(k *kernels, x []float32, r, from int) {
 // A groupedFunc is a tileFunc for grouped activations and weights with one scale per group.
 type groupedFunc func(out *float32, ld int, fresh bool, w *byte, scale *float32, act *byte, blocks, groups, tiles int, codes, codesEnd, scales, scalesEnd uintptr)
 
-// A scaledFunc is one for 16 rows of weights that stay codes of few bits, with the multiples of group scales that their scales are, and what
-// they are off by.
-type scaledFunc func(out *float32, ld int, fresh bool, w *byte, scale, off, groupScale *float32, act *byte, blocks, groups, tiles, header int, codes, codesEnd, scales, scalesEnd uintptr)
-
 // mulGrouped multiplies packed weights with grouped activations.
 func (p *matmul) mulGrouped(pack *packing) {
 	panels := (p.to + NR - 1) / NR
@@ -112,12 +113,12 @@ func (p *matmul) mulGrouped(pack *packing) {
 
 // groupedKBlock multiplies k in [k, k+n) of one panel with all rows.
 func (p *matmul) groupedKBlock(pack *packing, panel, k, n int, ahead memRange) {
+	if p.scaledTile[pack.layout][0] != nil {
+		p.scaledKBlock(pack, panel, k, n, ahead)
+		return
+	}
 	codes, scales := p.requantize(pack, panel, k, n)
 	tile := func(out *float32, ld, row, tiles int) {
-		if scaled := p.scaledTile[pack.layout]; scaled != nil {
-			p.scaledTiles(scaled, out, ld, k, n, row, tiles, ahead)
-			return
-		}
 		for r := 0; r < NR; r += p.rows {
 			ahead := ahead.part(r/p.rows, NR/p.rows)
 			p.groupedTile(offsetFloats(out, r), ld, k == 0, offset(codes, 4*r), offsetFloats(scales, r), p.acts.groupAt(row, k), p.acts.group/32, n/p.acts.group, tiles,
@@ -140,16 +141,7 @@ func (p *matmul) groupedKBlock(pack *packing, panel, k, n int, ahead memRange) {
 	}
 }
 
-// scaledTiles multiplies k in [k, k+n) of one panel, as requantize left it in scratch, with tiles of activations.
-func (p *matmul) scaledTiles(scaled scaledFunc, out *float32, ld, k, n, row, tiles int, ahead memRange) {
-	for r := 0; r < NR; r += p.rows {
-		ahead := ahead.part(r/p.rows, NR/p.rows)
-		scaled(offsetFloats(out, r), ld, k == 0, &p.s.bPanel[4*r], &p.s.scales[r], &p.s.mins[r], &p.s.groupScales[r], p.acts.groupAt(row, k),
-			p.acts.group/32, n/p.acts.group, tiles, p.acts.groupHeader, ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
-	}
-}
-
-// requantize gives the codes of k in [k, k+n) of one panel as bytes, with one scale for each group and row, or as scaledTiles takes them.
+// requantize gives the codes of k in [k, k+n) of one panel as bytes, with one scale for each group and row.
 func (p *matmul) requantize(pack *packing, panel, k, n int) (codes *byte, scales *float32) {
 	if pack.layout == layoutM4 { // whose values are unpacked ten times as large, to use the range of a byte
 		tenth := *pack
@@ -167,11 +159,6 @@ func (p *matmul) requantize(pack *packing, panel, k, n int) (codes *byte, scales
 	mins := p.s.mins[:n/group*subBlocks*NR]
 	if c.mins == nil {
 		clear(mins)
-	}
-	if unpack := p.unpackTile[pack.layout]; p.scaledTile[pack.layout] != nil {
-		p.wholeScales(c.scales, &mins[0], &p.s.groupScales[0], subBlocks, n/group, p.factor[pack.layout], p.far[pack.layout])
-		unpack(&p.s.bPanel[0], c.codes, c.blocks)
-		return &p.s.bPanel[0], &p.s.groupScales[0]
 	}
 	p.requantScales(c.scales, &mins[0], &p.s.groupScales[0], subBlocks, n/group)
 	p.requant[pack.layout](&p.s.bPanel[0], c.codes, c.scales, &mins[0], c.blocks)

@@ -150,302 +150,105 @@ DATA magicY<>+16(SB)/8, $0x4b4000004b400000
 DATA magicY<>+24(SB)/8, $0x4b4000004b400000
 GLOBL magicY<>(SB), RODATA|NOPTR, $32
 
+DATA wholeOrderY<>+0(SB)/4, $0x01000100
+DATA wholeOrderY<>+4(SB)/4, $0x05040504
+DATA wholeOrderY<>+8(SB)/4, $0x09080908
+DATA wholeOrderY<>+12(SB)/4, $0x0d0c0d0c
+DATA wholeOrderY<>+16(SB)/4, $0x01000100
+DATA wholeOrderY<>+20(SB)/4, $0x05040504
+DATA wholeOrderY<>+24(SB)/4, $0x09080908
+DATA wholeOrderY<>+28(SB)/4, $0x0d0c0d0c
+GLOBL wholeOrderY<>(SB), RODATA|NOPTR, $32
+
 // func wholeScalesY(scales *float32, mins *float32, groupScales *float32, subBlocks int, groups int, factor float32, far float32)
 // Requires: AVX, AVX2
 TEXT ·wholeScalesY(SB), NOSPLIT, $0-48
 	MOVQ         scales+0(FP), DI
 	MOVQ         mins+8(FP), SI
 	MOVQ         groupScales+16(FP), DX
+	VMOVDQU      wholeOrderY<>+0(SB), Y15
 	MOVQ         subBlocks+24(FP), CX
 	MOVQ         groups+32(FP), R8
-	VMOVDQU      groupPositive<>+0(SB), Y6
-	VMOVDQU      groupWord<>+0(SB), Y7
-	VBROADCASTSS far+44(FP), Y8
-	VMOVDQU      groupOffset<>+0(SB), Y12
-	VBROADCASTSS factor+40(FP), Y5
-	VPXOR        Y9, Y9, Y9
-	MOVQ         SI, R12
+	VMOVDQU      groupPositive<>+0(SB), Y13
+	VBROADCASTSS factor+40(FP), Y12
+	VBROADCASTSS far+44(FP), Y11
+	VDIVPS       Y12, Y11, Y11
+	VCVTPS2DQ    Y11, Y11
+	VPSHUFB      Y15, Y11, Y11
+	VPXOR        Y14, Y14, Y14
+	VPSUBW       Y11, Y14, Y11
 
 loop:
-	LEAQ  (DI), R9
-	LEAQ  (SI), R10
-	MOVQ  CX, R11
 	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	MOVQ  DI, R9
+	MOVQ  SI, R10
+	MOVQ  CX, R11
 
-largest0:
-	VMULPS  (R9), Y8, Y1
-	VMOVUPS (R10), Y2
-	VSUBPS  Y1, Y2, Y2
-	VMULPS  (R9), Y12, Y1
-	VPAND   Y1, Y6, Y1
-	VPMAXSD Y1, Y0, Y0
-	VPAND   Y2, Y6, Y2
-	VPMAXSD Y2, Y0, Y0
+largest:
+	VPAND   (R9), Y13, Y6
+	VPMAXSD Y6, Y0, Y0
+	VPAND   32(R9), Y13, Y7
+	VPMAXSD Y7, Y1, Y1
 	ADDQ    $0x00000080, R9
 	ADDQ    $0x00000080, R10
 	DECQ    R11
-	JNZ     largest0
-	VMULPS  groupPart<>+0(SB), Y0, Y1
-	VMOVUPS Y1, (DX)
-	VMOVDQU groupMost<>+0(SB), Y2
-	VDIVPS  Y0, Y2, Y3
-	VCMPPS  $0x04, Y9, Y0, Y2
-	VPAND   Y2, Y3, Y3
-	VMULPS  Y5, Y3, Y4
-	LEAQ    (DI), R9
-	LEAQ    (SI), R10
-	LEAQ    (R12), R13
+	JNZ     largest
+	VMULPS  wholePartPlain<>+0(SB), Y0, Y2
+	VMOVUPS Y2, (DX)
+	VMOVDQU wholeMostPlain<>+0(SB), Y2
+	VDIVPS  Y0, Y2, Y2
+	VPXOR   Y14, Y14, Y14
+	VCMPPS  $0x04, Y14, Y0, Y14
+	VPAND   Y14, Y2, Y2
+	VMULPS  Y12, Y2, Y2
+	VMULPS  wholePartPlain<>+0(SB), Y1, Y3
+	VMOVUPS Y3, 32(DX)
+	VMOVDQU wholeMostPlain<>+0(SB), Y3
+	VDIVPS  Y1, Y3, Y3
+	VPXOR   Y14, Y14, Y14
+	VCMPPS  $0x04, Y14, Y1, Y14
+	VPAND   Y14, Y3, Y3
+	VMULPS  Y12, Y3, Y3
+	MOVQ    DI, R9
+	MOVQ    SI, R10
 	MOVQ    CX, R11
 
-each0:
-	VMULPS    (R9), Y8, Y2
-	VMOVUPS   (R10), Y1
-	VSUBPS    Y2, Y1, Y2
-	VMULPS    Y2, Y3, Y2
-	VCVTPS2DQ Y2, Y2
-	VMULPS    (R9), Y4, Y1
-	VCVTPS2DQ Y1, Y1
-	VPAND     Y7, Y1, Y1
-	VPSLLD    $0x10, Y1, Y10
-	VPOR      Y1, Y10, Y1
-	VMOVDQU   Y1, (R9)
+each:
+	VMULPS    (R9), Y2, Y4
+	VCVTPS2DQ Y4, Y4
+	VPSHUFB   Y15, Y4, Y4
+	VMOVDQU   Y4, (R9)
+	VMULPS    32(R9), Y3, Y5
+	VCVTPS2DQ Y5, Y5
+	VPSHUFB   Y15, Y5, Y5
+	VMOVDQU   Y5, 32(R9)
 	ADDQ      $0x00000080, R9
-	ADDQ      $0x00000080, R10
-	VPAND     Y7, Y2, Y11
 	DECQ      R11
-	JZ        odd0
-	VMULPS    (R9), Y8, Y2
-	VMOVUPS   (R10), Y1
-	VSUBPS    Y2, Y1, Y2
-	VMULPS    Y2, Y3, Y2
-	VCVTPS2DQ Y2, Y2
-	VMULPS    (R9), Y4, Y1
-	VCVTPS2DQ Y1, Y1
-	VPAND     Y7, Y1, Y1
-	VPSLLD    $0x10, Y1, Y10
-	VPOR      Y1, Y10, Y1
-	VMOVDQU   Y1, (R9)
+	JZ        odd
+	VMULPS    (R9), Y2, Y6
+	VCVTPS2DQ Y6, Y6
+	VPSHUFB   Y15, Y6, Y6
+	VMOVDQU   Y6, (R9)
+	VPBLENDW  $0xaa, Y6, Y4, Y4
+	VMULPS    32(R9), Y3, Y7
+	VCVTPS2DQ Y7, Y7
+	VPSHUFB   Y15, Y7, Y7
+	VMOVDQU   Y7, 32(R9)
+	VPBLENDW  $0xaa, Y7, Y5, Y5
 	ADDQ      $0x00000080, R9
-	ADDQ      $0x00000080, R10
-	VPSLLD    $0x10, Y2, Y2
-	VPOR      Y2, Y11, Y11
 	DECQ      R11
 
-odd0:
-	VMOVDQU Y11, (R13)
-	ADDQ    $0x00000080, R13
-	TESTQ   R11, R11
-	JNZ     each0
-	LEAQ    32(DI), R9
-	LEAQ    32(SI), R10
-	MOVQ    CX, R11
-	VPXOR   Y0, Y0, Y0
-
-largest32:
-	VMULPS  (R9), Y8, Y1
-	VMOVUPS (R10), Y2
-	VSUBPS  Y1, Y2, Y2
-	VMULPS  (R9), Y12, Y1
-	VPAND   Y1, Y6, Y1
-	VPMAXSD Y1, Y0, Y0
-	VPAND   Y2, Y6, Y2
-	VPMAXSD Y2, Y0, Y0
-	ADDQ    $0x00000080, R9
+odd:
+	VPMULLW Y11, Y4, Y4
+	VMOVDQU Y4, (R10)
+	VPMULLW Y11, Y5, Y5
+	VMOVDQU Y5, 32(R10)
 	ADDQ    $0x00000080, R10
-	DECQ    R11
-	JNZ     largest32
-	VMULPS  groupPart<>+0(SB), Y0, Y1
-	VMOVUPS Y1, 32(DX)
-	VMOVDQU groupMost<>+0(SB), Y2
-	VDIVPS  Y0, Y2, Y3
-	VCMPPS  $0x04, Y9, Y0, Y2
-	VPAND   Y2, Y3, Y3
-	VMULPS  Y5, Y3, Y4
-	LEAQ    32(DI), R9
-	LEAQ    32(SI), R10
-	LEAQ    32(R12), R13
-	MOVQ    CX, R11
-
-each32:
-	VMULPS    (R9), Y8, Y2
-	VMOVUPS   (R10), Y1
-	VSUBPS    Y2, Y1, Y2
-	VMULPS    Y2, Y3, Y2
-	VCVTPS2DQ Y2, Y2
-	VMULPS    (R9), Y4, Y1
-	VCVTPS2DQ Y1, Y1
-	VPAND     Y7, Y1, Y1
-	VPSLLD    $0x10, Y1, Y10
-	VPOR      Y1, Y10, Y1
-	VMOVDQU   Y1, (R9)
-	ADDQ      $0x00000080, R9
-	ADDQ      $0x00000080, R10
-	VPAND     Y7, Y2, Y11
-	DECQ      R11
-	JZ        odd32
-	VMULPS    (R9), Y8, Y2
-	VMOVUPS   (R10), Y1
-	VSUBPS    Y2, Y1, Y2
-	VMULPS    Y2, Y3, Y2
-	VCVTPS2DQ Y2, Y2
-	VMULPS    (R9), Y4, Y1
-	VCVTPS2DQ Y1, Y1
-	VPAND     Y7, Y1, Y1
-	VPSLLD    $0x10, Y1, Y10
-	VPOR      Y1, Y10, Y1
-	VMOVDQU   Y1, (R9)
-	ADDQ      $0x00000080, R9
-	ADDQ      $0x00000080, R10
-	VPSLLD    $0x10, Y2, Y2
-	VPOR      Y2, Y11, Y11
-	DECQ      R11
-
-odd32:
-	VMOVDQU Y11, (R13)
-	ADDQ    $0x00000080, R13
 	TESTQ   R11, R11
-	JNZ     each32
-	LEAQ    64(DI), R9
-	LEAQ    64(SI), R10
-	MOVQ    CX, R11
-	VPXOR   Y0, Y0, Y0
-
-largest64:
-	VMULPS  (R9), Y8, Y1
-	VMOVUPS (R10), Y2
-	VSUBPS  Y1, Y2, Y2
-	VMULPS  (R9), Y12, Y1
-	VPAND   Y1, Y6, Y1
-	VPMAXSD Y1, Y0, Y0
-	VPAND   Y2, Y6, Y2
-	VPMAXSD Y2, Y0, Y0
-	ADDQ    $0x00000080, R9
-	ADDQ    $0x00000080, R10
-	DECQ    R11
-	JNZ     largest64
-	VMULPS  groupPart<>+0(SB), Y0, Y1
-	VMOVUPS Y1, 64(DX)
-	VMOVDQU groupMost<>+0(SB), Y2
-	VDIVPS  Y0, Y2, Y3
-	VCMPPS  $0x04, Y9, Y0, Y2
-	VPAND   Y2, Y3, Y3
-	VMULPS  Y5, Y3, Y4
-	LEAQ    64(DI), R9
-	LEAQ    64(SI), R10
-	LEAQ    64(R12), R13
-	MOVQ    CX, R11
-
-each64:
-	VMULPS    (R9), Y8, Y2
-	VMOVUPS   (R10), Y1
-	VSUBPS    Y2, Y1, Y2
-	VMULPS    Y2, Y3, Y2
-	VCVTPS2DQ Y2, Y2
-	VMULPS    (R9), Y4, Y1
-	VCVTPS2DQ Y1, Y1
-	VPAND     Y7, Y1, Y1
-	VPSLLD    $0x10, Y1, Y10
-	VPOR      Y1, Y10, Y1
-	VMOVDQU   Y1, (R9)
-	ADDQ      $0x00000080, R9
-	ADDQ      $0x00000080, R10
-	VPAND     Y7, Y2, Y11
-	DECQ      R11
-	JZ        odd64
-	VMULPS    (R9), Y8, Y2
-	VMOVUPS   (R10), Y1
-	VSUBPS    Y2, Y1, Y2
-	VMULPS    Y2, Y3, Y2
-	VCVTPS2DQ Y2, Y2
-	VMULPS    (R9), Y4, Y1
-	VCVTPS2DQ Y1, Y1
-	VPAND     Y7, Y1, Y1
-	VPSLLD    $0x10, Y1, Y10
-	VPOR      Y1, Y10, Y1
-	VMOVDQU   Y1, (R9)
-	ADDQ      $0x00000080, R9
-	ADDQ      $0x00000080, R10
-	VPSLLD    $0x10, Y2, Y2
-	VPOR      Y2, Y11, Y11
-	DECQ      R11
-
-odd64:
-	VMOVDQU Y11, (R13)
-	ADDQ    $0x00000080, R13
-	TESTQ   R11, R11
-	JNZ     each64
-	LEAQ    96(DI), R9
-	LEAQ    96(SI), R10
-	MOVQ    CX, R11
-	VPXOR   Y0, Y0, Y0
-
-largest96:
-	VMULPS  (R9), Y8, Y1
-	VMOVUPS (R10), Y2
-	VSUBPS  Y1, Y2, Y2
-	VMULPS  (R9), Y12, Y1
-	VPAND   Y1, Y6, Y1
-	VPMAXSD Y1, Y0, Y0
-	VPAND   Y2, Y6, Y2
-	VPMAXSD Y2, Y0, Y0
-	ADDQ    $0x00000080, R9
-	ADDQ    $0x00000080, R10
-	DECQ    R11
-	JNZ     largest96
-	VMULPS  groupPart<>+0(SB), Y0, Y1
-	VMOVUPS Y1, 96(DX)
-	VMOVDQU groupMost<>+0(SB), Y2
-	VDIVPS  Y0, Y2, Y3
-	VCMPPS  $0x04, Y9, Y0, Y2
-	VPAND   Y2, Y3, Y3
-	VMULPS  Y5, Y3, Y4
-	LEAQ    96(DI), R9
-	LEAQ    96(SI), R10
-	LEAQ    96(R12), R13
-	MOVQ    CX, R11
-
-each96:
-	VMULPS    (R9), Y8, Y2
-	VMOVUPS   (R10), Y1
-	VSUBPS    Y2, Y1, Y2
-	VMULPS    Y2, Y3, Y2
-	VCVTPS2DQ Y2, Y2
-	VMULPS    (R9), Y4, Y1
-	VCVTPS2DQ Y1, Y1
-	VPAND     Y7, Y1, Y1
-	VPSLLD    $0x10, Y1, Y10
-	VPOR      Y1, Y10, Y1
-	VMOVDQU   Y1, (R9)
-	ADDQ      $0x00000080, R9
-	ADDQ      $0x00000080, R10
-	VPAND     Y7, Y2, Y11
-	DECQ      R11
-	JZ        odd96
-	VMULPS    (R9), Y8, Y2
-	VMOVUPS   (R10), Y1
-	VSUBPS    Y2, Y1, Y2
-	VMULPS    Y2, Y3, Y2
-	VCVTPS2DQ Y2, Y2
-	VMULPS    (R9), Y4, Y1
-	VCVTPS2DQ Y1, Y1
-	VPAND     Y7, Y1, Y1
-	VPSLLD    $0x10, Y1, Y10
-	VPOR      Y1, Y10, Y1
-	VMOVDQU   Y1, (R9)
-	ADDQ      $0x00000080, R9
-	ADDQ      $0x00000080, R10
-	VPSLLD    $0x10, Y2, Y2
-	VPOR      Y2, Y11, Y11
-	DECQ      R11
-
-odd96:
-	VMOVDQU Y11, (R13)
-	ADDQ    $0x00000080, R13
-	TESTQ   R11, R11
-	JNZ     each96
-	LEAQ    -96(R9), DI
-	LEAQ    -96(R10), SI
-	LEAQ    -96(R13), R12
+	JNZ     each
+	MOVQ    R9, DI
+	MOVQ    R10, SI
 	ADDQ    $0x00000080, DX
 	DECQ    R8
 	JNZ     loop
@@ -462,15 +265,153 @@ DATA groupPositive<>+24(SB)/4, $0x7fffffff
 DATA groupPositive<>+28(SB)/4, $0x7fffffff
 GLOBL groupPositive<>(SB), RODATA|NOPTR, $32
 
-DATA groupWord<>+0(SB)/4, $0x0000ffff
-DATA groupWord<>+4(SB)/4, $0x0000ffff
-DATA groupWord<>+8(SB)/4, $0x0000ffff
-DATA groupWord<>+12(SB)/4, $0x0000ffff
-DATA groupWord<>+16(SB)/4, $0x0000ffff
-DATA groupWord<>+20(SB)/4, $0x0000ffff
-DATA groupWord<>+24(SB)/4, $0x0000ffff
-DATA groupWord<>+28(SB)/4, $0x0000ffff
-GLOBL groupWord<>(SB), RODATA|NOPTR, $32
+DATA wholePartPlain<>+0(SB)/4, $0x3b800801
+DATA wholePartPlain<>+4(SB)/4, $0x3b800801
+DATA wholePartPlain<>+8(SB)/4, $0x3b800801
+DATA wholePartPlain<>+12(SB)/4, $0x3b800801
+DATA wholePartPlain<>+16(SB)/4, $0x3b800801
+DATA wholePartPlain<>+20(SB)/4, $0x3b800801
+DATA wholePartPlain<>+24(SB)/4, $0x3b800801
+DATA wholePartPlain<>+28(SB)/4, $0x3b800801
+GLOBL wholePartPlain<>(SB), RODATA|NOPTR, $32
+
+DATA wholeMostPlain<>+0(SB)/4, $0x437ff000
+DATA wholeMostPlain<>+4(SB)/4, $0x437ff000
+DATA wholeMostPlain<>+8(SB)/4, $0x437ff000
+DATA wholeMostPlain<>+12(SB)/4, $0x437ff000
+DATA wholeMostPlain<>+16(SB)/4, $0x437ff000
+DATA wholeMostPlain<>+20(SB)/4, $0x437ff000
+DATA wholeMostPlain<>+24(SB)/4, $0x437ff000
+DATA wholeMostPlain<>+28(SB)/4, $0x437ff000
+GLOBL wholeMostPlain<>(SB), RODATA|NOPTR, $32
+
+// func wholeScalesMinY(scales *float32, mins *float32, groupScales *float32, subBlocks int, groups int, factor float32, far float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·wholeScalesMinY(SB), NOSPLIT, $0-48
+	MOVQ         scales+0(FP), DI
+	MOVQ         mins+8(FP), SI
+	MOVQ         groupScales+16(FP), DX
+	VMOVDQU      wholeOrderY<>+0(SB), Y15
+	MOVQ         subBlocks+24(FP), CX
+	MOVQ         groups+32(FP), R8
+	VMOVDQU      groupPositive<>+0(SB), Y13
+	VBROADCASTSS factor+40(FP), Y12
+	VBROADCASTSS far+44(FP), Y11
+	VMOVDQU      groupOffset<>+0(SB), Y10
+	MOVQ         SI, R12
+
+loop:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y2, Y2, Y2
+	VPXOR Y1, Y1, Y1
+	VPXOR Y3, Y3, Y3
+	MOVQ  DI, R9
+	MOVQ  SI, R10
+	MOVQ  CX, R11
+
+largest:
+	VMOVUPS      (R9), Y4
+	VMOVUPS      (R10), Y6
+	VFNMADD231PS Y4, Y11, Y6
+	VPAND        Y4, Y13, Y4
+	VPAND        Y6, Y13, Y6
+	VPMAXSD      Y4, Y0, Y0
+	VPMAXSD      Y6, Y2, Y2
+	VMOVUPS      32(R9), Y5
+	VMOVUPS      32(R10), Y7
+	VFNMADD231PS Y5, Y11, Y7
+	VPAND        Y5, Y13, Y5
+	VPAND        Y7, Y13, Y7
+	VPMAXSD      Y5, Y1, Y1
+	VPMAXSD      Y7, Y3, Y3
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000080, R10
+	DECQ         R11
+	JNZ          largest
+	VMULPS       Y10, Y0, Y0
+	VPMAXSD      Y0, Y2, Y2
+	VMULPS       wholePartMin<>+0(SB), Y2, Y0
+	VMOVUPS      Y0, (DX)
+	VMOVDQU      wholeMostMin<>+0(SB), Y0
+	VDIVPS       Y2, Y0, Y0
+	VPXOR        Y14, Y14, Y14
+	VCMPPS       $0x04, Y14, Y2, Y14
+	VPAND        Y14, Y0, Y0
+	VMULPS       Y12, Y0, Y2
+	VMULPS       Y10, Y1, Y1
+	VPMAXSD      Y1, Y3, Y3
+	VMULPS       wholePartMin<>+0(SB), Y3, Y1
+	VMOVUPS      Y1, 32(DX)
+	VMOVDQU      wholeMostMin<>+0(SB), Y1
+	VDIVPS       Y3, Y1, Y1
+	VPXOR        Y14, Y14, Y14
+	VCMPPS       $0x04, Y14, Y3, Y14
+	VPAND        Y14, Y1, Y1
+	VMULPS       Y12, Y1, Y3
+	MOVQ         DI, R9
+	MOVQ         SI, R10
+	MOVQ         CX, R11
+
+each:
+	VMOVUPS      (R10), Y6
+	VFNMADD231PS (R9), Y11, Y6
+	VMULPS       Y0, Y6, Y6
+	VCVTPS2DQ    Y6, Y6
+	VMULPS       (R9), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPSHUFB      Y15, Y4, Y4
+	VMOVDQU      Y4, (R9)
+	VMOVUPS      32(R10), Y7
+	VFNMADD231PS 32(R9), Y11, Y7
+	VMULPS       Y1, Y7, Y7
+	VCVTPS2DQ    Y7, Y7
+	VMULPS       32(R9), Y3, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPSHUFB      Y15, Y5, Y5
+	VMOVDQU      Y5, 32(R9)
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000080, R10
+	VMOVDQU      Y6, Y8
+	VMOVDQU      Y7, Y9
+	DECQ         R11
+	JZ           odd
+	VMOVUPS      (R10), Y6
+	VFNMADD231PS (R9), Y11, Y6
+	VMULPS       Y0, Y6, Y6
+	VCVTPS2DQ    Y6, Y6
+	VMULPS       (R9), Y2, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPSHUFB      Y15, Y4, Y4
+	VMOVDQU      Y4, (R9)
+	VMOVUPS      32(R10), Y7
+	VFNMADD231PS 32(R9), Y11, Y7
+	VMULPS       Y1, Y7, Y7
+	VCVTPS2DQ    Y7, Y7
+	VMULPS       32(R9), Y3, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPSHUFB      Y15, Y5, Y5
+	VMOVDQU      Y5, 32(R9)
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000080, R10
+	VPSLLD       $0x10, Y6, Y6
+	VPBLENDW     $0xaa, Y6, Y8, Y8
+	VPSLLD       $0x10, Y7, Y7
+	VPBLENDW     $0xaa, Y7, Y9, Y9
+	DECQ         R11
+
+odd:
+	VMOVDQU Y8, (R12)
+	VMOVDQU Y9, 32(R12)
+	ADDQ    $0x00000080, R12
+	TESTQ   R11, R11
+	JNZ     each
+	MOVQ    R9, DI
+	MOVQ    R10, SI
+	ADDQ    $0x00000080, DX
+	DECQ    R8
+	JNZ     loop
+	VZEROUPPER
+	RET
 
 DATA groupOffset<>+0(SB)/4, $0x43000000
 DATA groupOffset<>+4(SB)/4, $0x43000000
@@ -482,25 +423,25 @@ DATA groupOffset<>+24(SB)/4, $0x43000000
 DATA groupOffset<>+28(SB)/4, $0x43000000
 GLOBL groupOffset<>(SB), RODATA|NOPTR, $32
 
-DATA groupPart<>+0(SB)/4, $0x38000100
-DATA groupPart<>+4(SB)/4, $0x38000100
-DATA groupPart<>+8(SB)/4, $0x38000100
-DATA groupPart<>+12(SB)/4, $0x38000100
-DATA groupPart<>+16(SB)/4, $0x38000100
-DATA groupPart<>+20(SB)/4, $0x38000100
-DATA groupPart<>+24(SB)/4, $0x38000100
-DATA groupPart<>+28(SB)/4, $0x38000100
-GLOBL groupPart<>(SB), RODATA|NOPTR, $32
+DATA wholePartMin<>+0(SB)/4, $0x38000100
+DATA wholePartMin<>+4(SB)/4, $0x38000100
+DATA wholePartMin<>+8(SB)/4, $0x38000100
+DATA wholePartMin<>+12(SB)/4, $0x38000100
+DATA wholePartMin<>+16(SB)/4, $0x38000100
+DATA wholePartMin<>+20(SB)/4, $0x38000100
+DATA wholePartMin<>+24(SB)/4, $0x38000100
+DATA wholePartMin<>+28(SB)/4, $0x38000100
+GLOBL wholePartMin<>(SB), RODATA|NOPTR, $32
 
-DATA groupMost<>+0(SB)/4, $0x46fffe00
-DATA groupMost<>+4(SB)/4, $0x46fffe00
-DATA groupMost<>+8(SB)/4, $0x46fffe00
-DATA groupMost<>+12(SB)/4, $0x46fffe00
-DATA groupMost<>+16(SB)/4, $0x46fffe00
-DATA groupMost<>+20(SB)/4, $0x46fffe00
-DATA groupMost<>+24(SB)/4, $0x46fffe00
-DATA groupMost<>+28(SB)/4, $0x46fffe00
-GLOBL groupMost<>(SB), RODATA|NOPTR, $32
+DATA wholeMostMin<>+0(SB)/4, $0x46fffe00
+DATA wholeMostMin<>+4(SB)/4, $0x46fffe00
+DATA wholeMostMin<>+8(SB)/4, $0x46fffe00
+DATA wholeMostMin<>+12(SB)/4, $0x46fffe00
+DATA wholeMostMin<>+16(SB)/4, $0x46fffe00
+DATA wholeMostMin<>+20(SB)/4, $0x46fffe00
+DATA wholeMostMin<>+24(SB)/4, $0x46fffe00
+DATA wholeMostMin<>+28(SB)/4, $0x46fffe00
+GLOBL wholeMostMin<>(SB), RODATA|NOPTR, $32
 
 // func quantizeGroupedY(head *byte, codes *byte, src *float32, blocks int, groups int)
 // Requires: AVX, AVX2
@@ -672,9 +613,628 @@ DATA factorL4<>+24(SB)/4, $0x00100010
 DATA factorL4<>+28(SB)/4, $0x00100010
 GLOBL factorL4<>(SB), RODATA|NOPTR, $32
 
-// func tilesScaledL4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// func tilesScaledL4x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·tilesScaledL4Y(SB), $832-128
+TEXT ·tilesScaledL4x2Y(SB), NOSPLIT, $0-128
+	MOVQ out+0(FP), DI
+	MOVQ ld+8(FP), SI
+	MOVQ act+56(FP), DX
+	MOVQ codes+96(FP), R11
+	MOVQ scales+112(FP), R12
+
+tile:
+	MOVQ    w+24(FP), AX
+	MOVQ    groups+72(FP), R8
+	MOVQ    scale+32(FP), CX
+	MOVQ    off+40(FP), R10
+	MOVQ    groupScale+48(FP), BX
+	CMPQ    R11, codesEnd+104(FP)
+	CMOVQCC AX, R11
+	CMPQ    R12, scalesEnd+120(FP)
+	CMOVQCC AX, R12
+	VPXOR   Y12, Y12, Y12
+	VPXOR   Y13, Y13, Y13
+	MOVQ    DI, R13
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh0
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh0:
+	VMOVUPS Y12, Y4
+	VMOVUPS Y13, Y5
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh1
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh1:
+	VMOVUPS Y12, Y6
+	VMOVUPS Y13, Y7
+
+group:
+	MOVQ  DX, R13
+	MOVQ  blocks+64(FP), R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	LEAQ  24(R13), R15
+	LEAQ  (R9)(R9*2), R9
+	LEAQ  (R15)(R9*8), R15
+	MOVQ  blocks+64(FP), R9
+	INCQ  R9
+	SHRQ  $0x01, R9
+
+pair:
+	VMOVDQU      (R10), Y12
+	VMOVDQU      32(R10), Y13
+	VPBROADCASTD (R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y0, Y0
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y1, Y1
+	VPBROADCASTD 4(R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y2, Y2
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y3, Y3
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000018, R15
+	DECQ         R9
+	JNZ          pair
+	VMOVDQU      Y0, Y8
+	VMOVDQU      Y1, Y9
+	VMOVDQU      Y2, Y10
+	VMOVDQU      Y3, Y11
+	MOVQ         blocks+64(FP), R9
+	ADDQ         header+88(FP), DX
+
+block:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	ADDQ         $0x00000040, R12
+	VMOVDQU      (AX), Y12
+	VMOVDQU      32(AX), Y13
+	VPBROADCASTD (DX), Y14
+	VPMADDUBSW   Y14, Y12, Y0
+	VPMADDUBSW   Y14, Y13, Y1
+	VPBROADCASTD 32(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y2
+	VPMADDUBSW   Y14, Y13, Y3
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
+	VPBROADCASTD 4(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 36(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
+	VPBROADCASTD 8(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 40(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
+	VPBROADCASTD 12(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 44(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
+	VPBROADCASTD 16(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 48(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
+	VPBROADCASTD 20(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 52(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
+	VPBROADCASTD 24(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 56(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
+	VPBROADCASTD 28(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 60(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      (CX), Y12
+	VMOVDQU      32(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       Y8, Y0, Y0
+	VMOVDQU      Y0, Y8
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       Y9, Y1, Y1
+	VMOVDQU      Y1, Y9
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       Y10, Y2, Y2
+	VMOVDQU      Y2, Y10
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       Y11, Y3, Y3
+	VMOVDQU      Y3, Y11
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x000000c0, DX
+	DECQ         R9
+	JNZ          block
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13), Y14
+	VCVTDQ2PS    Y8, Y0
+	VMULPS       Y12, Y0, Y0
+	VFMADD213PS  Y4, Y14, Y0
+	VMOVUPS      Y0, Y4
+	VCVTDQ2PS    Y9, Y1
+	VMULPS       Y13, Y1, Y1
+	VFMADD213PS  Y5, Y14, Y1
+	VMOVUPS      Y1, Y5
+	VBROADCASTSS 4(R13), Y14
+	VCVTDQ2PS    Y10, Y2
+	VMULPS       Y12, Y2, Y2
+	VFMADD213PS  Y6, Y14, Y2
+	VMOVUPS      Y2, Y6
+	VCVTDQ2PS    Y11, Y3
+	VMULPS       Y13, Y3, Y3
+	VFMADD213PS  Y7, Y14, Y3
+	VMOVUPS      Y3, Y7
+	ADDQ         $0x00000080, BX
+	DECQ         R8
+	JNZ          group
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         SI, DI
+	SUBQ         $0x01, tiles+80(FP)
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func tilesScaledL4x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·tilesScaledL4x4Y(SB), $832-128
+	MOVQ out+0(FP), DI
+	MOVQ ld+8(FP), SI
+	MOVQ act+56(FP), DX
+	MOVQ codes+96(FP), R11
+	MOVQ scales+112(FP), R12
+
+tile:
+	MOVQ    w+24(FP), AX
+	MOVQ    groups+72(FP), R8
+	MOVQ    scale+32(FP), CX
+	MOVQ    off+40(FP), R10
+	MOVQ    groupScale+48(FP), BX
+	CMPQ    R11, codesEnd+104(FP)
+	CMOVQCC AX, R11
+	CMPQ    R12, scalesEnd+120(FP)
+	CMOVQCC AX, R12
+	LEAQ    (SP), R14
+	ADDQ    $0x1f, R14
+	ANDQ    $-32, R14
+	VPXOR   Y12, Y12, Y12
+	VPXOR   Y13, Y13, Y13
+	MOVQ    DI, R13
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh0
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh0:
+	VMOVUPS Y12, (R14)
+	VMOVUPS Y13, 32(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh1
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh1:
+	VMOVUPS Y12, 64(R14)
+	VMOVUPS Y13, 96(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh2
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh2:
+	VMOVUPS Y12, 128(R14)
+	VMOVUPS Y13, 160(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh3
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh3:
+	VMOVUPS Y12, 192(R14)
+	VMOVUPS Y13, 224(R14)
+
+group:
+	MOVQ  DX, R13
+	MOVQ  blocks+64(FP), R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	LEAQ  24(R13), R15
+	LEAQ  (R9)(R9*2), R9
+	LEAQ  (R15)(R9*8), R15
+	MOVQ  blocks+64(FP), R9
+	INCQ  R9
+	SHRQ  $0x01, R9
+
+pair:
+	VMOVDQU      (R10), Y12
+	VMOVDQU      32(R10), Y13
+	VPBROADCASTD (R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y0, Y0
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y1, Y1
+	VPBROADCASTD 4(R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y2, Y2
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y3, Y3
+	VPBROADCASTD 8(R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y4, Y4
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y5, Y5
+	VPBROADCASTD 12(R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y6, Y6
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y7, Y7
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000018, R15
+	DECQ         R9
+	JNZ          pair
+	VMOVDQU      Y0, 384(R14)
+	VMOVDQU      Y1, 416(R14)
+	VMOVDQU      Y2, 448(R14)
+	VMOVDQU      Y3, 480(R14)
+	VMOVDQU      Y4, 512(R14)
+	VMOVDQU      Y5, 544(R14)
+	VMOVDQU      Y6, 576(R14)
+	VMOVDQU      Y7, 608(R14)
+	MOVQ         blocks+64(FP), R9
+	ADDQ         header+88(FP), DX
+
+block:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	ADDQ         $0x00000040, R12
+	VMOVDQU      (AX), Y12
+	VMOVDQU      32(AX), Y13
+	VPBROADCASTD (DX), Y14
+	VPMADDUBSW   Y14, Y12, Y0
+	VPMADDUBSW   Y14, Y13, Y1
+	VPBROADCASTD 32(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y2
+	VPMADDUBSW   Y14, Y13, Y3
+	VPBROADCASTD 64(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VPBROADCASTD 96(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y6
+	VPMADDUBSW   Y14, Y13, Y7
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
+	VPBROADCASTD 4(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 36(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 68(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 100(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
+	VPBROADCASTD 8(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 40(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 72(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 104(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
+	VPBROADCASTD 12(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 44(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 76(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 108(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
+	VPBROADCASTD 16(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 48(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 80(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 112(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
+	VPBROADCASTD 20(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 52(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 84(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 116(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
+	VPBROADCASTD 24(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 56(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 88(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 120(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
+	VPBROADCASTD 28(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 60(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 92(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 124(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      (CX), Y12
+	VMOVDQU      32(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       384(R14), Y0, Y0
+	VMOVDQU      Y0, 384(R14)
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       416(R14), Y1, Y1
+	VMOVDQU      Y1, 416(R14)
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       448(R14), Y2, Y2
+	VMOVDQU      Y2, 448(R14)
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       480(R14), Y3, Y3
+	VMOVDQU      Y3, 480(R14)
+	VPMADDWD     Y12, Y4, Y4
+	VPADDD       512(R14), Y4, Y4
+	VMOVDQU      Y4, 512(R14)
+	VPMADDWD     Y13, Y5, Y5
+	VPADDD       544(R14), Y5, Y5
+	VMOVDQU      Y5, 544(R14)
+	VPMADDWD     Y12, Y6, Y6
+	VPADDD       576(R14), Y6, Y6
+	VMOVDQU      Y6, 576(R14)
+	VPMADDWD     Y13, Y7, Y7
+	VPADDD       608(R14), Y7, Y7
+	VMOVDQU      Y7, 608(R14)
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x000000c0, DX
+	DECQ         R9
+	JNZ          block
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13), Y14
+	VCVTDQ2PS    384(R14), Y0
+	VMULPS       Y12, Y0, Y0
+	VFMADD213PS  (R14), Y14, Y0
+	VMOVUPS      Y0, (R14)
+	VCVTDQ2PS    416(R14), Y1
+	VMULPS       Y13, Y1, Y1
+	VFMADD213PS  32(R14), Y14, Y1
+	VMOVUPS      Y1, 32(R14)
+	VBROADCASTSS 4(R13), Y14
+	VCVTDQ2PS    448(R14), Y2
+	VMULPS       Y12, Y2, Y2
+	VFMADD213PS  64(R14), Y14, Y2
+	VMOVUPS      Y2, 64(R14)
+	VCVTDQ2PS    480(R14), Y3
+	VMULPS       Y13, Y3, Y3
+	VFMADD213PS  96(R14), Y14, Y3
+	VMOVUPS      Y3, 96(R14)
+	VBROADCASTSS 8(R13), Y14
+	VCVTDQ2PS    512(R14), Y4
+	VMULPS       Y12, Y4, Y4
+	VFMADD213PS  128(R14), Y14, Y4
+	VMOVUPS      Y4, 128(R14)
+	VCVTDQ2PS    544(R14), Y5
+	VMULPS       Y13, Y5, Y5
+	VFMADD213PS  160(R14), Y14, Y5
+	VMOVUPS      Y5, 160(R14)
+	VBROADCASTSS 12(R13), Y14
+	VCVTDQ2PS    576(R14), Y6
+	VMULPS       Y12, Y6, Y6
+	VFMADD213PS  192(R14), Y14, Y6
+	VMOVUPS      Y6, 192(R14)
+	VCVTDQ2PS    608(R14), Y7
+	VMULPS       Y13, Y7, Y7
+	VFMADD213PS  224(R14), Y14, Y7
+	VMOVUPS      Y7, 224(R14)
+	ADDQ         $0x00000080, BX
+	DECQ         R8
+	JNZ          group
+	VMOVUPS      (R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      32(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      64(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      96(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      128(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      160(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      192(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      224(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	SUBQ         $0x01, tiles+80(FP)
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func tilesScaledL4x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·tilesScaledL4x6Y(SB), $832-128
 	MOVQ out+0(FP), DI
 	MOVQ ld+8(FP), SI
 	MOVQ act+56(FP), DX
@@ -902,8 +1462,8 @@ block:
 	VPBROADCASTD 160(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y10
 	VPMADDUBSW   Y14, Y13, Y11
-	VMOVDQU      128(AX), Y12
-	VMOVDQU      160(AX), Y13
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
 	VPBROADCASTD 4(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -934,8 +1494,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      256(AX), Y12
-	VMOVDQU      288(AX), Y13
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
 	VPBROADCASTD 8(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -966,8 +1526,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      384(AX), Y12
-	VMOVDQU      416(AX), Y13
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
 	VPBROADCASTD 12(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -998,8 +1558,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      512(AX), Y12
-	VMOVDQU      544(AX), Y13
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
 	VPBROADCASTD 16(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -1030,8 +1590,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      640(AX), Y12
-	VMOVDQU      672(AX), Y13
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
 	VPBROADCASTD 20(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -1062,8 +1622,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      768(AX), Y12
-	VMOVDQU      800(AX), Y13
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
 	VPBROADCASTD 24(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -1094,8 +1654,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      896(AX), Y12
-	VMOVDQU      928(AX), Y13
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
 	VPBROADCASTD 28(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -1164,7 +1724,7 @@ block:
 	VPMADDWD     Y13, Y11, Y11
 	VPADDD       736(R14), Y11, Y11
 	VMOVDQU      Y11, 736(R14)
-	ADDQ         $0x00000400, AX
+	ADDQ         $0x00000200, AX
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x000000c0, DX
 	DECQ         R9
@@ -1273,9 +1833,676 @@ DATA factorL5<>+24(SB)/4, $0x00080008
 DATA factorL5<>+28(SB)/4, $0x00080008
 GLOBL factorL5<>(SB), RODATA|NOPTR, $32
 
-// func tilesScaledL5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// func tilesScaledL5x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·tilesScaledL5Y(SB), $832-128
+TEXT ·tilesScaledL5x2Y(SB), NOSPLIT, $0-128
+	MOVQ out+0(FP), DI
+	MOVQ ld+8(FP), SI
+	MOVQ act+56(FP), DX
+	MOVQ codes+96(FP), R11
+	MOVQ scales+112(FP), R12
+
+tile:
+	MOVQ    w+24(FP), AX
+	MOVQ    groups+72(FP), R8
+	MOVQ    scale+32(FP), CX
+	MOVQ    off+40(FP), R10
+	MOVQ    groupScale+48(FP), BX
+	CMPQ    R11, codesEnd+104(FP)
+	CMOVQCC AX, R11
+	CMPQ    R12, scalesEnd+120(FP)
+	CMOVQCC AX, R12
+	VPXOR   Y12, Y12, Y12
+	VPXOR   Y13, Y13, Y13
+	MOVQ    DI, R13
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh0
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh0:
+	VMOVUPS Y12, Y4
+	VMOVUPS Y13, Y5
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh1
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh1:
+	VMOVUPS Y12, Y6
+	VMOVUPS Y13, Y7
+
+group:
+	MOVQ  DX, R13
+	MOVQ  blocks+64(FP), R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	LEAQ  24(R13), R15
+	LEAQ  (R9)(R9*2), R9
+	LEAQ  (R15)(R9*8), R15
+	MOVQ  blocks+64(FP), R9
+	INCQ  R9
+	SHRQ  $0x01, R9
+
+pair:
+	VMOVDQU      (R10), Y12
+	VMOVDQU      32(R10), Y13
+	VPBROADCASTD (R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y0, Y0
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y1, Y1
+	VPBROADCASTD 4(R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y2, Y2
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y3, Y3
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000018, R15
+	DECQ         R9
+	JNZ          pair
+	VMOVDQU      Y0, Y8
+	VMOVDQU      Y1, Y9
+	VMOVDQU      Y2, Y10
+	VMOVDQU      Y3, Y11
+	MOVQ         blocks+64(FP), R9
+	LEAQ         1(R9), R15
+	SHRQ         $0x01, R15
+	LEAQ         1(R15)(R9*1), R15
+	IMUL3Q       $0x00000018, R15, R15
+	ADDQ         R13, R15
+	ADDQ         header+88(FP), DX
+
+block:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	ADDQ         $0x00000040, R12
+	VMOVDQU      (AX), Y12
+	VMOVDQU      32(AX), Y13
+	VPBROADCASTD (DX), Y14
+	VPBROADCASTD (R15), Y0
+	VPBROADCASTD 24(R15), Y15
+	VPADDW       Y15, Y0, Y0
+	VPSLLW       $0x04, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y0, Y1
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y0, Y0
+	VPBROADCASTD 32(DX), Y14
+	VPBROADCASTD 4(R15), Y2
+	VPBROADCASTD 28(R15), Y15
+	VPADDW       Y15, Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y2, Y3
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y2, Y2
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
+	VPBROADCASTD 4(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 36(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
+	VPBROADCASTD 8(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 40(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
+	VPBROADCASTD 12(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 44(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
+	VPBROADCASTD 16(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 48(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
+	VPBROADCASTD 20(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 52(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
+	VPBROADCASTD 24(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 56(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
+	VPBROADCASTD 28(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 60(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      (CX), Y12
+	VMOVDQU      32(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       Y8, Y0, Y0
+	VMOVDQU      Y0, Y8
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       Y9, Y1, Y1
+	VMOVDQU      Y1, Y9
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       Y10, Y2, Y2
+	VMOVDQU      Y2, Y10
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       Y11, Y3, Y3
+	VMOVDQU      Y3, Y11
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x000000c0, DX
+	ADDQ         $0x00000030, R15
+	DECQ         R9
+	JNZ          block
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13), Y14
+	VCVTDQ2PS    Y8, Y0
+	VMULPS       Y12, Y0, Y0
+	VFMADD213PS  Y4, Y14, Y0
+	VMOVUPS      Y0, Y4
+	VCVTDQ2PS    Y9, Y1
+	VMULPS       Y13, Y1, Y1
+	VFMADD213PS  Y5, Y14, Y1
+	VMOVUPS      Y1, Y5
+	VBROADCASTSS 4(R13), Y14
+	VCVTDQ2PS    Y10, Y2
+	VMULPS       Y12, Y2, Y2
+	VFMADD213PS  Y6, Y14, Y2
+	VMOVUPS      Y2, Y6
+	VCVTDQ2PS    Y11, Y3
+	VMULPS       Y13, Y3, Y3
+	VFMADD213PS  Y7, Y14, Y3
+	VMOVUPS      Y3, Y7
+	ADDQ         $0x00000080, BX
+	DECQ         R8
+	JNZ          group
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         SI, DI
+	SUBQ         $0x01, tiles+80(FP)
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func tilesScaledL5x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·tilesScaledL5x4Y(SB), $832-128
+	MOVQ out+0(FP), DI
+	MOVQ ld+8(FP), SI
+	MOVQ act+56(FP), DX
+	MOVQ codes+96(FP), R11
+	MOVQ scales+112(FP), R12
+
+tile:
+	MOVQ    w+24(FP), AX
+	MOVQ    groups+72(FP), R8
+	MOVQ    scale+32(FP), CX
+	MOVQ    off+40(FP), R10
+	MOVQ    groupScale+48(FP), BX
+	CMPQ    R11, codesEnd+104(FP)
+	CMOVQCC AX, R11
+	CMPQ    R12, scalesEnd+120(FP)
+	CMOVQCC AX, R12
+	LEAQ    (SP), R14
+	ADDQ    $0x1f, R14
+	ANDQ    $-32, R14
+	VPXOR   Y12, Y12, Y12
+	VPXOR   Y13, Y13, Y13
+	MOVQ    DI, R13
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh0
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh0:
+	VMOVUPS Y12, (R14)
+	VMOVUPS Y13, 32(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh1
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh1:
+	VMOVUPS Y12, 64(R14)
+	VMOVUPS Y13, 96(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh2
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh2:
+	VMOVUPS Y12, 128(R14)
+	VMOVUPS Y13, 160(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh3
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh3:
+	VMOVUPS Y12, 192(R14)
+	VMOVUPS Y13, 224(R14)
+
+group:
+	MOVQ  DX, R13
+	MOVQ  blocks+64(FP), R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	LEAQ  24(R13), R15
+	LEAQ  (R9)(R9*2), R9
+	LEAQ  (R15)(R9*8), R15
+	MOVQ  blocks+64(FP), R9
+	INCQ  R9
+	SHRQ  $0x01, R9
+
+pair:
+	VMOVDQU      (R10), Y12
+	VMOVDQU      32(R10), Y13
+	VPBROADCASTD (R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y0, Y0
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y1, Y1
+	VPBROADCASTD 4(R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y2, Y2
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y3, Y3
+	VPBROADCASTD 8(R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y4, Y4
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y5, Y5
+	VPBROADCASTD 12(R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y6, Y6
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y7, Y7
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000018, R15
+	DECQ         R9
+	JNZ          pair
+	VMOVDQU      Y0, 384(R14)
+	VMOVDQU      Y1, 416(R14)
+	VMOVDQU      Y2, 448(R14)
+	VMOVDQU      Y3, 480(R14)
+	VMOVDQU      Y4, 512(R14)
+	VMOVDQU      Y5, 544(R14)
+	VMOVDQU      Y6, 576(R14)
+	VMOVDQU      Y7, 608(R14)
+	MOVQ         blocks+64(FP), R9
+	LEAQ         1(R9), R15
+	SHRQ         $0x01, R15
+	LEAQ         1(R15)(R9*1), R15
+	IMUL3Q       $0x00000018, R15, R15
+	ADDQ         R13, R15
+	ADDQ         header+88(FP), DX
+
+block:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	ADDQ         $0x00000040, R12
+	VMOVDQU      (AX), Y12
+	VMOVDQU      32(AX), Y13
+	VPBROADCASTD (DX), Y14
+	VPBROADCASTD (R15), Y0
+	VPBROADCASTD 24(R15), Y15
+	VPADDW       Y15, Y0, Y0
+	VPSLLW       $0x04, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y0, Y1
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y0, Y0
+	VPBROADCASTD 32(DX), Y14
+	VPBROADCASTD 4(R15), Y2
+	VPBROADCASTD 28(R15), Y15
+	VPADDW       Y15, Y2, Y2
+	VPSLLW       $0x04, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y2, Y3
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y2, Y2
+	VPBROADCASTD 64(DX), Y14
+	VPBROADCASTD 8(R15), Y4
+	VPBROADCASTD 32(R15), Y15
+	VPADDW       Y15, Y4, Y4
+	VPSLLW       $0x04, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y4, Y5
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y4, Y4
+	VPBROADCASTD 96(DX), Y14
+	VPBROADCASTD 12(R15), Y6
+	VPBROADCASTD 36(R15), Y15
+	VPADDW       Y15, Y6, Y6
+	VPSLLW       $0x04, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y6, Y7
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y6, Y6
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
+	VPBROADCASTD 4(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 36(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 68(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 100(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
+	VPBROADCASTD 8(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 40(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 72(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 104(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
+	VPBROADCASTD 12(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 44(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 76(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 108(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
+	VPBROADCASTD 16(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 48(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 80(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 112(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
+	VPBROADCASTD 20(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 52(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 84(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 116(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
+	VPBROADCASTD 24(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 56(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 88(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 120(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
+	VPBROADCASTD 28(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 60(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 92(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 124(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      (CX), Y12
+	VMOVDQU      32(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       384(R14), Y0, Y0
+	VMOVDQU      Y0, 384(R14)
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       416(R14), Y1, Y1
+	VMOVDQU      Y1, 416(R14)
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       448(R14), Y2, Y2
+	VMOVDQU      Y2, 448(R14)
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       480(R14), Y3, Y3
+	VMOVDQU      Y3, 480(R14)
+	VPMADDWD     Y12, Y4, Y4
+	VPADDD       512(R14), Y4, Y4
+	VMOVDQU      Y4, 512(R14)
+	VPMADDWD     Y13, Y5, Y5
+	VPADDD       544(R14), Y5, Y5
+	VMOVDQU      Y5, 544(R14)
+	VPMADDWD     Y12, Y6, Y6
+	VPADDD       576(R14), Y6, Y6
+	VMOVDQU      Y6, 576(R14)
+	VPMADDWD     Y13, Y7, Y7
+	VPADDD       608(R14), Y7, Y7
+	VMOVDQU      Y7, 608(R14)
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x000000c0, DX
+	ADDQ         $0x00000030, R15
+	DECQ         R9
+	JNZ          block
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13), Y14
+	VCVTDQ2PS    384(R14), Y0
+	VMULPS       Y12, Y0, Y0
+	VFMADD213PS  (R14), Y14, Y0
+	VMOVUPS      Y0, (R14)
+	VCVTDQ2PS    416(R14), Y1
+	VMULPS       Y13, Y1, Y1
+	VFMADD213PS  32(R14), Y14, Y1
+	VMOVUPS      Y1, 32(R14)
+	VBROADCASTSS 4(R13), Y14
+	VCVTDQ2PS    448(R14), Y2
+	VMULPS       Y12, Y2, Y2
+	VFMADD213PS  64(R14), Y14, Y2
+	VMOVUPS      Y2, 64(R14)
+	VCVTDQ2PS    480(R14), Y3
+	VMULPS       Y13, Y3, Y3
+	VFMADD213PS  96(R14), Y14, Y3
+	VMOVUPS      Y3, 96(R14)
+	VBROADCASTSS 8(R13), Y14
+	VCVTDQ2PS    512(R14), Y4
+	VMULPS       Y12, Y4, Y4
+	VFMADD213PS  128(R14), Y14, Y4
+	VMOVUPS      Y4, 128(R14)
+	VCVTDQ2PS    544(R14), Y5
+	VMULPS       Y13, Y5, Y5
+	VFMADD213PS  160(R14), Y14, Y5
+	VMOVUPS      Y5, 160(R14)
+	VBROADCASTSS 12(R13), Y14
+	VCVTDQ2PS    576(R14), Y6
+	VMULPS       Y12, Y6, Y6
+	VFMADD213PS  192(R14), Y14, Y6
+	VMOVUPS      Y6, 192(R14)
+	VCVTDQ2PS    608(R14), Y7
+	VMULPS       Y13, Y7, Y7
+	VFMADD213PS  224(R14), Y14, Y7
+	VMOVUPS      Y7, 224(R14)
+	ADDQ         $0x00000080, BX
+	DECQ         R8
+	JNZ          group
+	VMOVUPS      (R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      32(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      64(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      96(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      128(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      160(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      192(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      224(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	SUBQ         $0x01, tiles+80(FP)
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func tilesScaledL5x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·tilesScaledL5x6Y(SB), $832-128
 	MOVQ out+0(FP), DI
 	MOVQ ld+8(FP), SI
 	MOVQ act+56(FP), DX
@@ -1544,8 +2771,8 @@ block:
 	VPADDW       Y15, Y10, Y11
 	VPMADDUBSW   Y14, Y12, Y14
 	VPADDW       Y14, Y10, Y10
-	VMOVDQU      128(AX), Y12
-	VMOVDQU      160(AX), Y13
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
 	VPBROADCASTD 4(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -1576,8 +2803,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      256(AX), Y12
-	VMOVDQU      288(AX), Y13
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
 	VPBROADCASTD 8(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -1608,8 +2835,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      384(AX), Y12
-	VMOVDQU      416(AX), Y13
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
 	VPBROADCASTD 12(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -1640,8 +2867,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      512(AX), Y12
-	VMOVDQU      544(AX), Y13
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
 	VPBROADCASTD 16(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -1672,8 +2899,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      640(AX), Y12
-	VMOVDQU      672(AX), Y13
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
 	VPBROADCASTD 20(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -1704,8 +2931,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      768(AX), Y12
-	VMOVDQU      800(AX), Y13
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
 	VPBROADCASTD 24(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -1736,8 +2963,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      896(AX), Y12
-	VMOVDQU      928(AX), Y13
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
 	VPBROADCASTD 28(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -1806,7 +3033,7 @@ block:
 	VPMADDWD     Y13, Y11, Y11
 	VPADDD       736(R14), Y11, Y11
 	VMOVDQU      Y11, 736(R14)
-	ADDQ         $0x00000400, AX
+	ADDQ         $0x00000200, AX
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x000000c0, DX
 	ADDQ         $0x00000030, R15
@@ -1916,9 +3143,658 @@ DATA factorL6<>+24(SB)/4, $0x00040004
 DATA factorL6<>+28(SB)/4, $0x00040004
 GLOBL factorL6<>(SB), RODATA|NOPTR, $32
 
-// func tilesScaledL6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// func tilesScaledL6x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·tilesScaledL6Y(SB), $832-128
+TEXT ·tilesScaledL6x2Y(SB), NOSPLIT, $0-128
+	MOVQ out+0(FP), DI
+	MOVQ ld+8(FP), SI
+	MOVQ act+56(FP), DX
+	MOVQ codes+96(FP), R11
+	MOVQ scales+112(FP), R12
+
+tile:
+	MOVQ    w+24(FP), AX
+	MOVQ    groups+72(FP), R8
+	MOVQ    scale+32(FP), CX
+	MOVQ    off+40(FP), R10
+	MOVQ    groupScale+48(FP), BX
+	CMPQ    R11, codesEnd+104(FP)
+	CMOVQCC AX, R11
+	CMPQ    R12, scalesEnd+120(FP)
+	CMOVQCC AX, R12
+	VPXOR   Y12, Y12, Y12
+	VPXOR   Y13, Y13, Y13
+	MOVQ    DI, R13
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh0
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh0:
+	VMOVUPS Y12, Y4
+	VMOVUPS Y13, Y5
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh1
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh1:
+	VMOVUPS Y12, Y6
+	VMOVUPS Y13, Y7
+
+group:
+	MOVQ    DX, R13
+	MOVQ    blocks+64(FP), R9
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VMOVDQU Y0, Y8
+	VMOVDQU Y1, Y9
+	VMOVDQU Y2, Y10
+	VMOVDQU Y3, Y11
+	MOVQ    blocks+64(FP), R9
+	LEAQ    1(R9), R15
+	SHRQ    $0x01, R15
+	LEAQ    1(R15)(R9*1), R15
+	IMUL3Q  $0x00000018, R15, R15
+	ADDQ    R13, R15
+	ADDQ    header+88(FP), DX
+
+block:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	ADDQ         $0x00000040, R12
+	VMOVDQU      (AX), Y12
+	VMOVDQU      32(AX), Y13
+	VPBROADCASTD (DX), Y14
+	VPBROADCASTD (R15), Y0
+	VPSLLW       $0x05, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y0, Y1
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y0, Y0
+	VPBROADCASTD 32(DX), Y14
+	VPBROADCASTD 4(R15), Y2
+	VPSLLW       $0x05, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y2, Y3
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y2, Y2
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
+	VPBROADCASTD 4(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 36(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
+	VPBROADCASTD 8(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 40(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
+	VPBROADCASTD 12(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 44(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      (CX), Y12
+	VMOVDQU      32(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       Y8, Y0, Y0
+	VMOVDQU      Y0, Y8
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       Y9, Y1, Y1
+	VMOVDQU      Y1, Y9
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       Y10, Y2, Y2
+	VMOVDQU      Y2, Y10
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       Y11, Y3, Y3
+	VMOVDQU      Y3, Y11
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
+	VPBROADCASTD 16(DX), Y14
+	VPBROADCASTD 24(R15), Y0
+	VPSLLW       $0x05, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y0, Y1
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y0, Y0
+	VPBROADCASTD 48(DX), Y14
+	VPBROADCASTD 28(R15), Y2
+	VPSLLW       $0x05, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y2, Y3
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y2, Y2
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
+	VPBROADCASTD 20(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 52(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
+	VPBROADCASTD 24(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 56(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
+	VPBROADCASTD 28(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 60(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      128(CX), Y12
+	VMOVDQU      160(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       Y8, Y0, Y0
+	VMOVDQU      Y0, Y8
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       Y9, Y1, Y1
+	VMOVDQU      Y1, Y9
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       Y10, Y2, Y2
+	VMOVDQU      Y2, Y10
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       Y11, Y3, Y3
+	VMOVDQU      Y3, Y11
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x000000c0, DX
+	ADDQ         $0x00000030, R15
+	DECQ         R9
+	JNZ          block
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13), Y14
+	VCVTDQ2PS    Y8, Y0
+	VMULPS       Y12, Y0, Y0
+	VFMADD213PS  Y4, Y14, Y0
+	VMOVUPS      Y0, Y4
+	VCVTDQ2PS    Y9, Y1
+	VMULPS       Y13, Y1, Y1
+	VFMADD213PS  Y5, Y14, Y1
+	VMOVUPS      Y1, Y5
+	VBROADCASTSS 4(R13), Y14
+	VCVTDQ2PS    Y10, Y2
+	VMULPS       Y12, Y2, Y2
+	VFMADD213PS  Y6, Y14, Y2
+	VMOVUPS      Y2, Y6
+	VCVTDQ2PS    Y11, Y3
+	VMULPS       Y13, Y3, Y3
+	VFMADD213PS  Y7, Y14, Y3
+	VMOVUPS      Y3, Y7
+	ADDQ         $0x00000080, BX
+	DECQ         R8
+	JNZ          group
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         SI, DI
+	SUBQ         $0x01, tiles+80(FP)
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func tilesScaledL6x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·tilesScaledL6x4Y(SB), $832-128
+	MOVQ out+0(FP), DI
+	MOVQ ld+8(FP), SI
+	MOVQ act+56(FP), DX
+	MOVQ codes+96(FP), R11
+	MOVQ scales+112(FP), R12
+
+tile:
+	MOVQ    w+24(FP), AX
+	MOVQ    groups+72(FP), R8
+	MOVQ    scale+32(FP), CX
+	MOVQ    off+40(FP), R10
+	MOVQ    groupScale+48(FP), BX
+	CMPQ    R11, codesEnd+104(FP)
+	CMOVQCC AX, R11
+	CMPQ    R12, scalesEnd+120(FP)
+	CMOVQCC AX, R12
+	LEAQ    (SP), R14
+	ADDQ    $0x1f, R14
+	ANDQ    $-32, R14
+	VPXOR   Y12, Y12, Y12
+	VPXOR   Y13, Y13, Y13
+	MOVQ    DI, R13
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh0
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh0:
+	VMOVUPS Y12, (R14)
+	VMOVUPS Y13, 32(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh1
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh1:
+	VMOVUPS Y12, 64(R14)
+	VMOVUPS Y13, 96(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh2
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh2:
+	VMOVUPS Y12, 128(R14)
+	VMOVUPS Y13, 160(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh3
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh3:
+	VMOVUPS Y12, 192(R14)
+	VMOVUPS Y13, 224(R14)
+
+group:
+	MOVQ    DX, R13
+	MOVQ    blocks+64(FP), R9
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	VMOVDQU Y0, 384(R14)
+	VMOVDQU Y1, 416(R14)
+	VMOVDQU Y2, 448(R14)
+	VMOVDQU Y3, 480(R14)
+	VMOVDQU Y4, 512(R14)
+	VMOVDQU Y5, 544(R14)
+	VMOVDQU Y6, 576(R14)
+	VMOVDQU Y7, 608(R14)
+	MOVQ    blocks+64(FP), R9
+	LEAQ    1(R9), R15
+	SHRQ    $0x01, R15
+	LEAQ    1(R15)(R9*1), R15
+	IMUL3Q  $0x00000018, R15, R15
+	ADDQ    R13, R15
+	ADDQ    header+88(FP), DX
+
+block:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	ADDQ         $0x00000040, R12
+	VMOVDQU      (AX), Y12
+	VMOVDQU      32(AX), Y13
+	VPBROADCASTD (DX), Y14
+	VPBROADCASTD (R15), Y0
+	VPSLLW       $0x05, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y0, Y1
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y0, Y0
+	VPBROADCASTD 32(DX), Y14
+	VPBROADCASTD 4(R15), Y2
+	VPSLLW       $0x05, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y2, Y3
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y2, Y2
+	VPBROADCASTD 64(DX), Y14
+	VPBROADCASTD 8(R15), Y4
+	VPSLLW       $0x05, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y4, Y5
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y4, Y4
+	VPBROADCASTD 96(DX), Y14
+	VPBROADCASTD 12(R15), Y6
+	VPSLLW       $0x05, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y6, Y7
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y6, Y6
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
+	VPBROADCASTD 4(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 36(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 68(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 100(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
+	VPBROADCASTD 8(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 40(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 72(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 104(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
+	VPBROADCASTD 12(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 44(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 76(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 108(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      (CX), Y12
+	VMOVDQU      32(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       384(R14), Y0, Y0
+	VMOVDQU      Y0, 384(R14)
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       416(R14), Y1, Y1
+	VMOVDQU      Y1, 416(R14)
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       448(R14), Y2, Y2
+	VMOVDQU      Y2, 448(R14)
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       480(R14), Y3, Y3
+	VMOVDQU      Y3, 480(R14)
+	VPMADDWD     Y12, Y4, Y4
+	VPADDD       512(R14), Y4, Y4
+	VMOVDQU      Y4, 512(R14)
+	VPMADDWD     Y13, Y5, Y5
+	VPADDD       544(R14), Y5, Y5
+	VMOVDQU      Y5, 544(R14)
+	VPMADDWD     Y12, Y6, Y6
+	VPADDD       576(R14), Y6, Y6
+	VMOVDQU      Y6, 576(R14)
+	VPMADDWD     Y13, Y7, Y7
+	VPADDD       608(R14), Y7, Y7
+	VMOVDQU      Y7, 608(R14)
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
+	VPBROADCASTD 16(DX), Y14
+	VPBROADCASTD 24(R15), Y0
+	VPSLLW       $0x05, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y0, Y1
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y0, Y0
+	VPBROADCASTD 48(DX), Y14
+	VPBROADCASTD 28(R15), Y2
+	VPSLLW       $0x05, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y2, Y3
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y2, Y2
+	VPBROADCASTD 80(DX), Y14
+	VPBROADCASTD 32(R15), Y4
+	VPSLLW       $0x05, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y4, Y5
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y4, Y4
+	VPBROADCASTD 112(DX), Y14
+	VPBROADCASTD 36(R15), Y6
+	VPSLLW       $0x05, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y6, Y7
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y6, Y6
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
+	VPBROADCASTD 20(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 52(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 84(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 116(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
+	VPBROADCASTD 24(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 56(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 88(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 120(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
+	VPBROADCASTD 28(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 60(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 92(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 124(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      128(CX), Y12
+	VMOVDQU      160(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       384(R14), Y0, Y0
+	VMOVDQU      Y0, 384(R14)
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       416(R14), Y1, Y1
+	VMOVDQU      Y1, 416(R14)
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       448(R14), Y2, Y2
+	VMOVDQU      Y2, 448(R14)
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       480(R14), Y3, Y3
+	VMOVDQU      Y3, 480(R14)
+	VPMADDWD     Y12, Y4, Y4
+	VPADDD       512(R14), Y4, Y4
+	VMOVDQU      Y4, 512(R14)
+	VPMADDWD     Y13, Y5, Y5
+	VPADDD       544(R14), Y5, Y5
+	VMOVDQU      Y5, 544(R14)
+	VPMADDWD     Y12, Y6, Y6
+	VPADDD       576(R14), Y6, Y6
+	VMOVDQU      Y6, 576(R14)
+	VPMADDWD     Y13, Y7, Y7
+	VPADDD       608(R14), Y7, Y7
+	VMOVDQU      Y7, 608(R14)
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x000000c0, DX
+	ADDQ         $0x00000030, R15
+	DECQ         R9
+	JNZ          block
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13), Y14
+	VCVTDQ2PS    384(R14), Y0
+	VMULPS       Y12, Y0, Y0
+	VFMADD213PS  (R14), Y14, Y0
+	VMOVUPS      Y0, (R14)
+	VCVTDQ2PS    416(R14), Y1
+	VMULPS       Y13, Y1, Y1
+	VFMADD213PS  32(R14), Y14, Y1
+	VMOVUPS      Y1, 32(R14)
+	VBROADCASTSS 4(R13), Y14
+	VCVTDQ2PS    448(R14), Y2
+	VMULPS       Y12, Y2, Y2
+	VFMADD213PS  64(R14), Y14, Y2
+	VMOVUPS      Y2, 64(R14)
+	VCVTDQ2PS    480(R14), Y3
+	VMULPS       Y13, Y3, Y3
+	VFMADD213PS  96(R14), Y14, Y3
+	VMOVUPS      Y3, 96(R14)
+	VBROADCASTSS 8(R13), Y14
+	VCVTDQ2PS    512(R14), Y4
+	VMULPS       Y12, Y4, Y4
+	VFMADD213PS  128(R14), Y14, Y4
+	VMOVUPS      Y4, 128(R14)
+	VCVTDQ2PS    544(R14), Y5
+	VMULPS       Y13, Y5, Y5
+	VFMADD213PS  160(R14), Y14, Y5
+	VMOVUPS      Y5, 160(R14)
+	VBROADCASTSS 12(R13), Y14
+	VCVTDQ2PS    576(R14), Y6
+	VMULPS       Y12, Y6, Y6
+	VFMADD213PS  192(R14), Y14, Y6
+	VMOVUPS      Y6, 192(R14)
+	VCVTDQ2PS    608(R14), Y7
+	VMULPS       Y13, Y7, Y7
+	VFMADD213PS  224(R14), Y14, Y7
+	VMOVUPS      Y7, 224(R14)
+	ADDQ         $0x00000080, BX
+	DECQ         R8
+	JNZ          group
+	VMOVUPS      (R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      32(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      64(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      96(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      128(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      160(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      192(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      224(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	SUBQ         $0x01, tiles+80(FP)
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func tilesScaledL6x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·tilesScaledL6x6Y(SB), $832-128
 	MOVQ out+0(FP), DI
 	MOVQ ld+8(FP), SI
 	MOVQ act+56(FP), DX
@@ -2131,8 +4007,8 @@ block:
 	VPADDW       Y15, Y10, Y11
 	VPMADDUBSW   Y14, Y12, Y14
 	VPADDW       Y14, Y10, Y10
-	VMOVDQU      128(AX), Y12
-	VMOVDQU      160(AX), Y13
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
 	VPBROADCASTD 4(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -2163,8 +4039,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      256(AX), Y12
-	VMOVDQU      288(AX), Y13
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
 	VPBROADCASTD 8(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -2195,8 +4071,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      384(AX), Y12
-	VMOVDQU      416(AX), Y13
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
 	VPBROADCASTD 12(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -2265,8 +4141,8 @@ block:
 	VPMADDWD     Y13, Y11, Y11
 	VPADDD       736(R14), Y11, Y11
 	VMOVDQU      Y11, 736(R14)
-	VMOVDQU      512(AX), Y12
-	VMOVDQU      544(AX), Y13
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
 	VPBROADCASTD 16(DX), Y14
 	VPBROADCASTD 24(R15), Y0
 	VPSLLW       $0x05, Y0, Y0
@@ -2309,8 +4185,8 @@ block:
 	VPADDW       Y15, Y10, Y11
 	VPMADDUBSW   Y14, Y12, Y14
 	VPADDW       Y14, Y10, Y10
-	VMOVDQU      640(AX), Y12
-	VMOVDQU      672(AX), Y13
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
 	VPBROADCASTD 20(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -2341,8 +4217,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      768(AX), Y12
-	VMOVDQU      800(AX), Y13
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
 	VPBROADCASTD 24(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -2373,8 +4249,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      896(AX), Y12
-	VMOVDQU      928(AX), Y13
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
 	VPBROADCASTD 28(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -2443,7 +4319,7 @@ block:
 	VPMADDWD     Y13, Y11, Y11
 	VPADDD       736(R14), Y11, Y11
 	VMOVDQU      Y11, 736(R14)
-	ADDQ         $0x00000400, AX
+	ADDQ         $0x00000200, AX
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x000000c0, DX
 	ADDQ         $0x00000030, R15
@@ -2553,9 +4429,658 @@ DATA factorL3<>+24(SB)/4, $0x00200020
 DATA factorL3<>+28(SB)/4, $0x00200020
 GLOBL factorL3<>(SB), RODATA|NOPTR, $32
 
-// func tilesScaledL3Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// func tilesScaledL3x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·tilesScaledL3Y(SB), $832-128
+TEXT ·tilesScaledL3x2Y(SB), NOSPLIT, $0-128
+	MOVQ out+0(FP), DI
+	MOVQ ld+8(FP), SI
+	MOVQ act+56(FP), DX
+	MOVQ codes+96(FP), R11
+	MOVQ scales+112(FP), R12
+
+tile:
+	MOVQ    w+24(FP), AX
+	MOVQ    groups+72(FP), R8
+	MOVQ    scale+32(FP), CX
+	MOVQ    off+40(FP), R10
+	MOVQ    groupScale+48(FP), BX
+	CMPQ    R11, codesEnd+104(FP)
+	CMOVQCC AX, R11
+	CMPQ    R12, scalesEnd+120(FP)
+	CMOVQCC AX, R12
+	VPXOR   Y12, Y12, Y12
+	VPXOR   Y13, Y13, Y13
+	MOVQ    DI, R13
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh0
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh0:
+	VMOVUPS Y12, Y4
+	VMOVUPS Y13, Y5
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh1
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh1:
+	VMOVUPS Y12, Y6
+	VMOVUPS Y13, Y7
+
+group:
+	MOVQ    DX, R13
+	MOVQ    blocks+64(FP), R9
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VMOVDQU Y0, Y8
+	VMOVDQU Y1, Y9
+	VMOVDQU Y2, Y10
+	VMOVDQU Y3, Y11
+	MOVQ    blocks+64(FP), R9
+	LEAQ    1(R9), R15
+	SHRQ    $0x01, R15
+	LEAQ    1(R15)(R9*1), R15
+	IMUL3Q  $0x00000018, R15, R15
+	ADDQ    R13, R15
+	ADDQ    header+88(FP), DX
+
+block:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	ADDQ         $0x00000040, R12
+	VMOVDQU      (AX), Y12
+	VMOVDQU      32(AX), Y13
+	VPBROADCASTD (DX), Y14
+	VPBROADCASTD (R15), Y0
+	VPSLLW       $0x02, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y0, Y1
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y0, Y0
+	VPBROADCASTD 32(DX), Y14
+	VPBROADCASTD 4(R15), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y2, Y3
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y2, Y2
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
+	VPBROADCASTD 4(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 36(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
+	VPBROADCASTD 8(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 40(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
+	VPBROADCASTD 12(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 44(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      (CX), Y12
+	VMOVDQU      32(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       Y8, Y0, Y0
+	VMOVDQU      Y0, Y8
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       Y9, Y1, Y1
+	VMOVDQU      Y1, Y9
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       Y10, Y2, Y2
+	VMOVDQU      Y2, Y10
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       Y11, Y3, Y3
+	VMOVDQU      Y3, Y11
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
+	VPBROADCASTD 16(DX), Y14
+	VPBROADCASTD 24(R15), Y0
+	VPSLLW       $0x02, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y0, Y1
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y0, Y0
+	VPBROADCASTD 48(DX), Y14
+	VPBROADCASTD 28(R15), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y2, Y3
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y2, Y2
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
+	VPBROADCASTD 20(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 52(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
+	VPBROADCASTD 24(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 56(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
+	VPBROADCASTD 28(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 60(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      128(CX), Y12
+	VMOVDQU      160(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       Y8, Y0, Y0
+	VMOVDQU      Y0, Y8
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       Y9, Y1, Y1
+	VMOVDQU      Y1, Y9
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       Y10, Y2, Y2
+	VMOVDQU      Y2, Y10
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       Y11, Y3, Y3
+	VMOVDQU      Y3, Y11
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x000000c0, DX
+	ADDQ         $0x00000030, R15
+	DECQ         R9
+	JNZ          block
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13), Y14
+	VCVTDQ2PS    Y8, Y0
+	VMULPS       Y12, Y0, Y0
+	VFMADD213PS  Y4, Y14, Y0
+	VMOVUPS      Y0, Y4
+	VCVTDQ2PS    Y9, Y1
+	VMULPS       Y13, Y1, Y1
+	VFMADD213PS  Y5, Y14, Y1
+	VMOVUPS      Y1, Y5
+	VBROADCASTSS 4(R13), Y14
+	VCVTDQ2PS    Y10, Y2
+	VMULPS       Y12, Y2, Y2
+	VFMADD213PS  Y6, Y14, Y2
+	VMOVUPS      Y2, Y6
+	VCVTDQ2PS    Y11, Y3
+	VMULPS       Y13, Y3, Y3
+	VFMADD213PS  Y7, Y14, Y3
+	VMOVUPS      Y3, Y7
+	ADDQ         $0x00000080, BX
+	DECQ         R8
+	JNZ          group
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         SI, DI
+	SUBQ         $0x01, tiles+80(FP)
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func tilesScaledL3x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·tilesScaledL3x4Y(SB), $832-128
+	MOVQ out+0(FP), DI
+	MOVQ ld+8(FP), SI
+	MOVQ act+56(FP), DX
+	MOVQ codes+96(FP), R11
+	MOVQ scales+112(FP), R12
+
+tile:
+	MOVQ    w+24(FP), AX
+	MOVQ    groups+72(FP), R8
+	MOVQ    scale+32(FP), CX
+	MOVQ    off+40(FP), R10
+	MOVQ    groupScale+48(FP), BX
+	CMPQ    R11, codesEnd+104(FP)
+	CMOVQCC AX, R11
+	CMPQ    R12, scalesEnd+120(FP)
+	CMOVQCC AX, R12
+	LEAQ    (SP), R14
+	ADDQ    $0x1f, R14
+	ANDQ    $-32, R14
+	VPXOR   Y12, Y12, Y12
+	VPXOR   Y13, Y13, Y13
+	MOVQ    DI, R13
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh0
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh0:
+	VMOVUPS Y12, (R14)
+	VMOVUPS Y13, 32(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh1
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh1:
+	VMOVUPS Y12, 64(R14)
+	VMOVUPS Y13, 96(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh2
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh2:
+	VMOVUPS Y12, 128(R14)
+	VMOVUPS Y13, 160(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh3
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh3:
+	VMOVUPS Y12, 192(R14)
+	VMOVUPS Y13, 224(R14)
+
+group:
+	MOVQ    DX, R13
+	MOVQ    blocks+64(FP), R9
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	VMOVDQU Y0, 384(R14)
+	VMOVDQU Y1, 416(R14)
+	VMOVDQU Y2, 448(R14)
+	VMOVDQU Y3, 480(R14)
+	VMOVDQU Y4, 512(R14)
+	VMOVDQU Y5, 544(R14)
+	VMOVDQU Y6, 576(R14)
+	VMOVDQU Y7, 608(R14)
+	MOVQ    blocks+64(FP), R9
+	LEAQ    1(R9), R15
+	SHRQ    $0x01, R15
+	LEAQ    1(R15)(R9*1), R15
+	IMUL3Q  $0x00000018, R15, R15
+	ADDQ    R13, R15
+	ADDQ    header+88(FP), DX
+
+block:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	ADDQ         $0x00000040, R12
+	VMOVDQU      (AX), Y12
+	VMOVDQU      32(AX), Y13
+	VPBROADCASTD (DX), Y14
+	VPBROADCASTD (R15), Y0
+	VPSLLW       $0x02, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y0, Y1
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y0, Y0
+	VPBROADCASTD 32(DX), Y14
+	VPBROADCASTD 4(R15), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y2, Y3
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y2, Y2
+	VPBROADCASTD 64(DX), Y14
+	VPBROADCASTD 8(R15), Y4
+	VPSLLW       $0x02, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y4, Y5
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y4, Y4
+	VPBROADCASTD 96(DX), Y14
+	VPBROADCASTD 12(R15), Y6
+	VPSLLW       $0x02, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y6, Y7
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y6, Y6
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
+	VPBROADCASTD 4(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 36(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 68(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 100(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
+	VPBROADCASTD 8(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 40(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 72(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 104(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
+	VPBROADCASTD 12(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 44(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 76(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 108(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      (CX), Y12
+	VMOVDQU      32(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       384(R14), Y0, Y0
+	VMOVDQU      Y0, 384(R14)
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       416(R14), Y1, Y1
+	VMOVDQU      Y1, 416(R14)
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       448(R14), Y2, Y2
+	VMOVDQU      Y2, 448(R14)
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       480(R14), Y3, Y3
+	VMOVDQU      Y3, 480(R14)
+	VPMADDWD     Y12, Y4, Y4
+	VPADDD       512(R14), Y4, Y4
+	VMOVDQU      Y4, 512(R14)
+	VPMADDWD     Y13, Y5, Y5
+	VPADDD       544(R14), Y5, Y5
+	VMOVDQU      Y5, 544(R14)
+	VPMADDWD     Y12, Y6, Y6
+	VPADDD       576(R14), Y6, Y6
+	VMOVDQU      Y6, 576(R14)
+	VPMADDWD     Y13, Y7, Y7
+	VPADDD       608(R14), Y7, Y7
+	VMOVDQU      Y7, 608(R14)
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
+	VPBROADCASTD 16(DX), Y14
+	VPBROADCASTD 24(R15), Y0
+	VPSLLW       $0x02, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y0, Y1
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y0, Y0
+	VPBROADCASTD 48(DX), Y14
+	VPBROADCASTD 28(R15), Y2
+	VPSLLW       $0x02, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y2, Y3
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y2, Y2
+	VPBROADCASTD 80(DX), Y14
+	VPBROADCASTD 32(R15), Y4
+	VPSLLW       $0x02, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y4, Y5
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y4, Y4
+	VPBROADCASTD 112(DX), Y14
+	VPBROADCASTD 36(R15), Y6
+	VPSLLW       $0x02, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y6, Y7
+	VPMADDUBSW   Y14, Y12, Y14
+	VPADDW       Y14, Y6, Y6
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
+	VPBROADCASTD 20(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 52(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 84(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 116(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
+	VPBROADCASTD 24(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 56(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 88(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 120(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
+	VPBROADCASTD 28(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 60(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 92(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 124(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      128(CX), Y12
+	VMOVDQU      160(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       384(R14), Y0, Y0
+	VMOVDQU      Y0, 384(R14)
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       416(R14), Y1, Y1
+	VMOVDQU      Y1, 416(R14)
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       448(R14), Y2, Y2
+	VMOVDQU      Y2, 448(R14)
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       480(R14), Y3, Y3
+	VMOVDQU      Y3, 480(R14)
+	VPMADDWD     Y12, Y4, Y4
+	VPADDD       512(R14), Y4, Y4
+	VMOVDQU      Y4, 512(R14)
+	VPMADDWD     Y13, Y5, Y5
+	VPADDD       544(R14), Y5, Y5
+	VMOVDQU      Y5, 544(R14)
+	VPMADDWD     Y12, Y6, Y6
+	VPADDD       576(R14), Y6, Y6
+	VMOVDQU      Y6, 576(R14)
+	VPMADDWD     Y13, Y7, Y7
+	VPADDD       608(R14), Y7, Y7
+	VMOVDQU      Y7, 608(R14)
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x000000c0, DX
+	ADDQ         $0x00000030, R15
+	DECQ         R9
+	JNZ          block
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13), Y14
+	VCVTDQ2PS    384(R14), Y0
+	VMULPS       Y12, Y0, Y0
+	VFMADD213PS  (R14), Y14, Y0
+	VMOVUPS      Y0, (R14)
+	VCVTDQ2PS    416(R14), Y1
+	VMULPS       Y13, Y1, Y1
+	VFMADD213PS  32(R14), Y14, Y1
+	VMOVUPS      Y1, 32(R14)
+	VBROADCASTSS 4(R13), Y14
+	VCVTDQ2PS    448(R14), Y2
+	VMULPS       Y12, Y2, Y2
+	VFMADD213PS  64(R14), Y14, Y2
+	VMOVUPS      Y2, 64(R14)
+	VCVTDQ2PS    480(R14), Y3
+	VMULPS       Y13, Y3, Y3
+	VFMADD213PS  96(R14), Y14, Y3
+	VMOVUPS      Y3, 96(R14)
+	VBROADCASTSS 8(R13), Y14
+	VCVTDQ2PS    512(R14), Y4
+	VMULPS       Y12, Y4, Y4
+	VFMADD213PS  128(R14), Y14, Y4
+	VMOVUPS      Y4, 128(R14)
+	VCVTDQ2PS    544(R14), Y5
+	VMULPS       Y13, Y5, Y5
+	VFMADD213PS  160(R14), Y14, Y5
+	VMOVUPS      Y5, 160(R14)
+	VBROADCASTSS 12(R13), Y14
+	VCVTDQ2PS    576(R14), Y6
+	VMULPS       Y12, Y6, Y6
+	VFMADD213PS  192(R14), Y14, Y6
+	VMOVUPS      Y6, 192(R14)
+	VCVTDQ2PS    608(R14), Y7
+	VMULPS       Y13, Y7, Y7
+	VFMADD213PS  224(R14), Y14, Y7
+	VMOVUPS      Y7, 224(R14)
+	ADDQ         $0x00000080, BX
+	DECQ         R8
+	JNZ          group
+	VMOVUPS      (R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      32(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      64(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      96(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      128(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      160(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      192(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      224(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	SUBQ         $0x01, tiles+80(FP)
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func tilesScaledL3x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·tilesScaledL3x6Y(SB), $832-128
 	MOVQ out+0(FP), DI
 	MOVQ ld+8(FP), SI
 	MOVQ act+56(FP), DX
@@ -2768,8 +5293,8 @@ block:
 	VPADDW       Y15, Y10, Y11
 	VPMADDUBSW   Y14, Y12, Y14
 	VPADDW       Y14, Y10, Y10
-	VMOVDQU      128(AX), Y12
-	VMOVDQU      160(AX), Y13
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
 	VPBROADCASTD 4(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -2800,8 +5325,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      256(AX), Y12
-	VMOVDQU      288(AX), Y13
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
 	VPBROADCASTD 8(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -2832,8 +5357,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      384(AX), Y12
-	VMOVDQU      416(AX), Y13
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
 	VPBROADCASTD 12(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -2902,8 +5427,8 @@ block:
 	VPMADDWD     Y13, Y11, Y11
 	VPADDD       736(R14), Y11, Y11
 	VMOVDQU      Y11, 736(R14)
-	VMOVDQU      512(AX), Y12
-	VMOVDQU      544(AX), Y13
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
 	VPBROADCASTD 16(DX), Y14
 	VPBROADCASTD 24(R15), Y0
 	VPSLLW       $0x02, Y0, Y0
@@ -2946,8 +5471,8 @@ block:
 	VPADDW       Y15, Y10, Y11
 	VPMADDUBSW   Y14, Y12, Y14
 	VPADDW       Y14, Y10, Y10
-	VMOVDQU      640(AX), Y12
-	VMOVDQU      672(AX), Y13
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
 	VPBROADCASTD 20(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -2978,8 +5503,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      768(AX), Y12
-	VMOVDQU      800(AX), Y13
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
 	VPBROADCASTD 24(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -3010,8 +5535,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      896(AX), Y12
-	VMOVDQU      928(AX), Y13
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
 	VPBROADCASTD 28(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -3080,7 +5605,7 @@ block:
 	VPMADDWD     Y13, Y11, Y11
 	VPADDD       736(R14), Y11, Y11
 	VMOVDQU      Y11, 736(R14)
-	ADDQ         $0x00000400, AX
+	ADDQ         $0x00000200, AX
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x000000c0, DX
 	ADDQ         $0x00000030, R15
@@ -3190,9 +5715,646 @@ DATA factorL2<>+24(SB)/4, $0x00400040
 DATA factorL2<>+28(SB)/4, $0x00400040
 GLOBL factorL2<>(SB), RODATA|NOPTR, $32
 
-// func tilesScaledL2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// func tilesScaledL2x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·tilesScaledL2Y(SB), $832-128
+TEXT ·tilesScaledL2x2Y(SB), NOSPLIT, $0-128
+	MOVQ out+0(FP), DI
+	MOVQ ld+8(FP), SI
+	MOVQ act+56(FP), DX
+	MOVQ codes+96(FP), R11
+	MOVQ scales+112(FP), R12
+
+tile:
+	MOVQ    w+24(FP), AX
+	MOVQ    groups+72(FP), R8
+	MOVQ    scale+32(FP), CX
+	MOVQ    off+40(FP), R10
+	MOVQ    groupScale+48(FP), BX
+	CMPQ    R11, codesEnd+104(FP)
+	CMOVQCC AX, R11
+	CMPQ    R12, scalesEnd+120(FP)
+	CMOVQCC AX, R12
+	VPXOR   Y12, Y12, Y12
+	VPXOR   Y13, Y13, Y13
+	MOVQ    DI, R13
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh0
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh0:
+	VMOVUPS Y12, Y4
+	VMOVUPS Y13, Y5
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh1
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh1:
+	VMOVUPS Y12, Y6
+	VMOVUPS Y13, Y7
+
+group:
+	MOVQ  DX, R13
+	MOVQ  blocks+64(FP), R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	LEAQ  24(R13), R15
+
+pair:
+	VMOVDQU      (R10), Y12
+	VMOVDQU      32(R10), Y13
+	VPBROADCASTD (R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y0, Y0
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y1, Y1
+	VPBROADCASTD 4(R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y2, Y2
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y3, Y3
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000018, R15
+	DECQ         R9
+	JNZ          pair
+	VMOVDQU      Y0, Y8
+	VMOVDQU      Y1, Y9
+	VMOVDQU      Y2, Y10
+	VMOVDQU      Y3, Y11
+	MOVQ         blocks+64(FP), R9
+	ADDQ         header+88(FP), DX
+
+block:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	ADDQ         $0x00000040, R12
+	VMOVDQU      (AX), Y12
+	VMOVDQU      32(AX), Y13
+	VPBROADCASTD (DX), Y14
+	VPMADDUBSW   Y14, Y12, Y0
+	VPMADDUBSW   Y14, Y13, Y1
+	VPBROADCASTD 32(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y2
+	VPMADDUBSW   Y14, Y13, Y3
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
+	VPBROADCASTD 4(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 36(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
+	VPBROADCASTD 8(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 40(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
+	VPBROADCASTD 12(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 44(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      (CX), Y12
+	VMOVDQU      32(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       Y8, Y0, Y0
+	VMOVDQU      Y0, Y8
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       Y9, Y1, Y1
+	VMOVDQU      Y1, Y9
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       Y10, Y2, Y2
+	VMOVDQU      Y2, Y10
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       Y11, Y3, Y3
+	VMOVDQU      Y3, Y11
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
+	VPBROADCASTD 16(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y0
+	VPMADDUBSW   Y14, Y13, Y1
+	VPBROADCASTD 48(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y2
+	VPMADDUBSW   Y14, Y13, Y3
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
+	VPBROADCASTD 20(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 52(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
+	VPBROADCASTD 24(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 56(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
+	VPBROADCASTD 28(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 60(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VMOVDQU      128(CX), Y12
+	VMOVDQU      160(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       Y8, Y0, Y0
+	VMOVDQU      Y0, Y8
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       Y9, Y1, Y1
+	VMOVDQU      Y1, Y9
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       Y10, Y2, Y2
+	VMOVDQU      Y2, Y10
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       Y11, Y3, Y3
+	VMOVDQU      Y3, Y11
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x000000c0, DX
+	DECQ         R9
+	JNZ          block
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13), Y14
+	VCVTDQ2PS    Y8, Y0
+	VMULPS       Y12, Y0, Y0
+	VFMADD213PS  Y4, Y14, Y0
+	VMOVUPS      Y0, Y4
+	VCVTDQ2PS    Y9, Y1
+	VMULPS       Y13, Y1, Y1
+	VFMADD213PS  Y5, Y14, Y1
+	VMOVUPS      Y1, Y5
+	VBROADCASTSS 4(R13), Y14
+	VCVTDQ2PS    Y10, Y2
+	VMULPS       Y12, Y2, Y2
+	VFMADD213PS  Y6, Y14, Y2
+	VMOVUPS      Y2, Y6
+	VCVTDQ2PS    Y11, Y3
+	VMULPS       Y13, Y3, Y3
+	VFMADD213PS  Y7, Y14, Y3
+	VMOVUPS      Y3, Y7
+	ADDQ         $0x00000080, BX
+	DECQ         R8
+	JNZ          group
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         SI, DI
+	SUBQ         $0x01, tiles+80(FP)
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func tilesScaledL2x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·tilesScaledL2x4Y(SB), $832-128
+	MOVQ out+0(FP), DI
+	MOVQ ld+8(FP), SI
+	MOVQ act+56(FP), DX
+	MOVQ codes+96(FP), R11
+	MOVQ scales+112(FP), R12
+
+tile:
+	MOVQ    w+24(FP), AX
+	MOVQ    groups+72(FP), R8
+	MOVQ    scale+32(FP), CX
+	MOVQ    off+40(FP), R10
+	MOVQ    groupScale+48(FP), BX
+	CMPQ    R11, codesEnd+104(FP)
+	CMOVQCC AX, R11
+	CMPQ    R12, scalesEnd+120(FP)
+	CMOVQCC AX, R12
+	LEAQ    (SP), R14
+	ADDQ    $0x1f, R14
+	ANDQ    $-32, R14
+	VPXOR   Y12, Y12, Y12
+	VPXOR   Y13, Y13, Y13
+	MOVQ    DI, R13
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh0
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh0:
+	VMOVUPS Y12, (R14)
+	VMOVUPS Y13, 32(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh1
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh1:
+	VMOVUPS Y12, 64(R14)
+	VMOVUPS Y13, 96(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh2
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh2:
+	VMOVUPS Y12, 128(R14)
+	VMOVUPS Y13, 160(R14)
+	CMPB    fresh+16(FP), $0x00
+	JNE     fresh3
+	VMOVUPS (R13), Y12
+	VMOVUPS 32(R13), Y13
+	ADDQ    SI, R13
+
+fresh3:
+	VMOVUPS Y12, 192(R14)
+	VMOVUPS Y13, 224(R14)
+
+group:
+	MOVQ  DX, R13
+	MOVQ  blocks+64(FP), R9
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	LEAQ  24(R13), R15
+
+pair:
+	VMOVDQU      (R10), Y12
+	VMOVDQU      32(R10), Y13
+	VPBROADCASTD (R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y0, Y0
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y1, Y1
+	VPBROADCASTD 4(R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y2, Y2
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y3, Y3
+	VPBROADCASTD 8(R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y4, Y4
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y5, Y5
+	VPBROADCASTD 12(R15), Y14
+	VPMADDWD     Y12, Y14, Y15
+	VPADDD       Y15, Y6, Y6
+	VPMADDWD     Y13, Y14, Y15
+	VPADDD       Y15, Y7, Y7
+	ADDQ         $0x00000080, R10
+	ADDQ         $0x00000018, R15
+	DECQ         R9
+	JNZ          pair
+	VMOVDQU      Y0, 384(R14)
+	VMOVDQU      Y1, 416(R14)
+	VMOVDQU      Y2, 448(R14)
+	VMOVDQU      Y3, 480(R14)
+	VMOVDQU      Y4, 512(R14)
+	VMOVDQU      Y5, 544(R14)
+	VMOVDQU      Y6, 576(R14)
+	VMOVDQU      Y7, 608(R14)
+	MOVQ         blocks+64(FP), R9
+	ADDQ         header+88(FP), DX
+
+block:
+	PREFETCHT1   (R11)
+	PREFETCHT1   64(R11)
+	ADDQ         $0x00000080, R11
+	PREFETCHT1   (R12)
+	ADDQ         $0x00000040, R12
+	VMOVDQU      (AX), Y12
+	VMOVDQU      32(AX), Y13
+	VPBROADCASTD (DX), Y14
+	VPMADDUBSW   Y14, Y12, Y0
+	VPMADDUBSW   Y14, Y13, Y1
+	VPBROADCASTD 32(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y2
+	VPMADDUBSW   Y14, Y13, Y3
+	VPBROADCASTD 64(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VPBROADCASTD 96(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y6
+	VPMADDUBSW   Y14, Y13, Y7
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
+	VPBROADCASTD 4(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 36(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 68(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 100(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
+	VPBROADCASTD 8(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 40(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 72(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 104(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
+	VPBROADCASTD 12(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 44(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 76(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 108(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      (CX), Y12
+	VMOVDQU      32(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       384(R14), Y0, Y0
+	VMOVDQU      Y0, 384(R14)
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       416(R14), Y1, Y1
+	VMOVDQU      Y1, 416(R14)
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       448(R14), Y2, Y2
+	VMOVDQU      Y2, 448(R14)
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       480(R14), Y3, Y3
+	VMOVDQU      Y3, 480(R14)
+	VPMADDWD     Y12, Y4, Y4
+	VPADDD       512(R14), Y4, Y4
+	VMOVDQU      Y4, 512(R14)
+	VPMADDWD     Y13, Y5, Y5
+	VPADDD       544(R14), Y5, Y5
+	VMOVDQU      Y5, 544(R14)
+	VPMADDWD     Y12, Y6, Y6
+	VPADDD       576(R14), Y6, Y6
+	VMOVDQU      Y6, 576(R14)
+	VPMADDWD     Y13, Y7, Y7
+	VPADDD       608(R14), Y7, Y7
+	VMOVDQU      Y7, 608(R14)
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
+	VPBROADCASTD 16(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y0
+	VPMADDUBSW   Y14, Y13, Y1
+	VPBROADCASTD 48(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y2
+	VPMADDUBSW   Y14, Y13, Y3
+	VPBROADCASTD 80(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y4
+	VPMADDUBSW   Y14, Y13, Y5
+	VPBROADCASTD 112(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y6
+	VPMADDUBSW   Y14, Y13, Y7
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
+	VPBROADCASTD 20(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 52(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 84(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 116(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
+	VPBROADCASTD 24(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 56(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 88(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 120(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
+	VPBROADCASTD 28(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y0, Y0
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y1, Y1
+	VPBROADCASTD 60(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y2, Y2
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y3, Y3
+	VPBROADCASTD 92(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y4, Y4
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y5, Y5
+	VPBROADCASTD 124(DX), Y14
+	VPMADDUBSW   Y14, Y12, Y15
+	VPADDW       Y15, Y6, Y6
+	VPMADDUBSW   Y14, Y13, Y15
+	VPADDW       Y15, Y7, Y7
+	VMOVDQU      128(CX), Y12
+	VMOVDQU      160(CX), Y13
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       384(R14), Y0, Y0
+	VMOVDQU      Y0, 384(R14)
+	VPMADDWD     Y13, Y1, Y1
+	VPADDD       416(R14), Y1, Y1
+	VMOVDQU      Y1, 416(R14)
+	VPMADDWD     Y12, Y2, Y2
+	VPADDD       448(R14), Y2, Y2
+	VMOVDQU      Y2, 448(R14)
+	VPMADDWD     Y13, Y3, Y3
+	VPADDD       480(R14), Y3, Y3
+	VMOVDQU      Y3, 480(R14)
+	VPMADDWD     Y12, Y4, Y4
+	VPADDD       512(R14), Y4, Y4
+	VMOVDQU      Y4, 512(R14)
+	VPMADDWD     Y13, Y5, Y5
+	VPADDD       544(R14), Y5, Y5
+	VMOVDQU      Y5, 544(R14)
+	VPMADDWD     Y12, Y6, Y6
+	VPADDD       576(R14), Y6, Y6
+	VMOVDQU      Y6, 576(R14)
+	VPMADDWD     Y13, Y7, Y7
+	VPADDD       608(R14), Y7, Y7
+	VMOVDQU      Y7, 608(R14)
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x000000c0, DX
+	DECQ         R9
+	JNZ          block
+	VMOVUPS      (BX), Y12
+	VMOVUPS      32(BX), Y13
+	VBROADCASTSS (R13), Y14
+	VCVTDQ2PS    384(R14), Y0
+	VMULPS       Y12, Y0, Y0
+	VFMADD213PS  (R14), Y14, Y0
+	VMOVUPS      Y0, (R14)
+	VCVTDQ2PS    416(R14), Y1
+	VMULPS       Y13, Y1, Y1
+	VFMADD213PS  32(R14), Y14, Y1
+	VMOVUPS      Y1, 32(R14)
+	VBROADCASTSS 4(R13), Y14
+	VCVTDQ2PS    448(R14), Y2
+	VMULPS       Y12, Y2, Y2
+	VFMADD213PS  64(R14), Y14, Y2
+	VMOVUPS      Y2, 64(R14)
+	VCVTDQ2PS    480(R14), Y3
+	VMULPS       Y13, Y3, Y3
+	VFMADD213PS  96(R14), Y14, Y3
+	VMOVUPS      Y3, 96(R14)
+	VBROADCASTSS 8(R13), Y14
+	VCVTDQ2PS    512(R14), Y4
+	VMULPS       Y12, Y4, Y4
+	VFMADD213PS  128(R14), Y14, Y4
+	VMOVUPS      Y4, 128(R14)
+	VCVTDQ2PS    544(R14), Y5
+	VMULPS       Y13, Y5, Y5
+	VFMADD213PS  160(R14), Y14, Y5
+	VMOVUPS      Y5, 160(R14)
+	VBROADCASTSS 12(R13), Y14
+	VCVTDQ2PS    576(R14), Y6
+	VMULPS       Y12, Y6, Y6
+	VFMADD213PS  192(R14), Y14, Y6
+	VMOVUPS      Y6, 192(R14)
+	VCVTDQ2PS    608(R14), Y7
+	VMULPS       Y13, Y7, Y7
+	VFMADD213PS  224(R14), Y14, Y7
+	VMOVUPS      Y7, 224(R14)
+	ADDQ         $0x00000080, BX
+	DECQ         R8
+	JNZ          group
+	VMOVUPS      (R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      32(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      64(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      96(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      128(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      160(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	VMOVUPS      192(R14), Y0
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      224(R14), Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         SI, DI
+	SUBQ         $0x01, tiles+80(FP)
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func tilesScaledL2x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·tilesScaledL2x6Y(SB), $832-128
 	MOVQ out+0(FP), DI
 	MOVQ ld+8(FP), SI
 	MOVQ act+56(FP), DX
@@ -3415,8 +6577,8 @@ block:
 	VPBROADCASTD 160(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y10
 	VPMADDUBSW   Y14, Y13, Y11
-	VMOVDQU      128(AX), Y12
-	VMOVDQU      160(AX), Y13
+	VMOVDQU      64(AX), Y12
+	VMOVDQU      96(AX), Y13
 	VPBROADCASTD 4(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -3447,8 +6609,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      256(AX), Y12
-	VMOVDQU      288(AX), Y13
+	VMOVDQU      128(AX), Y12
+	VMOVDQU      160(AX), Y13
 	VPBROADCASTD 8(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -3479,8 +6641,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      384(AX), Y12
-	VMOVDQU      416(AX), Y13
+	VMOVDQU      192(AX), Y12
+	VMOVDQU      224(AX), Y13
 	VPBROADCASTD 12(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -3549,8 +6711,8 @@ block:
 	VPMADDWD     Y13, Y11, Y11
 	VPADDD       736(R14), Y11, Y11
 	VMOVDQU      Y11, 736(R14)
-	VMOVDQU      512(AX), Y12
-	VMOVDQU      544(AX), Y13
+	VMOVDQU      256(AX), Y12
+	VMOVDQU      288(AX), Y13
 	VPBROADCASTD 16(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y0
 	VPMADDUBSW   Y14, Y13, Y1
@@ -3569,8 +6731,8 @@ block:
 	VPBROADCASTD 176(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y10
 	VPMADDUBSW   Y14, Y13, Y11
-	VMOVDQU      640(AX), Y12
-	VMOVDQU      672(AX), Y13
+	VMOVDQU      320(AX), Y12
+	VMOVDQU      352(AX), Y13
 	VPBROADCASTD 20(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -3601,8 +6763,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      768(AX), Y12
-	VMOVDQU      800(AX), Y13
+	VMOVDQU      384(AX), Y12
+	VMOVDQU      416(AX), Y13
 	VPBROADCASTD 24(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -3633,8 +6795,8 @@ block:
 	VPADDW       Y15, Y10, Y10
 	VPMADDUBSW   Y14, Y13, Y15
 	VPADDW       Y15, Y11, Y11
-	VMOVDQU      896(AX), Y12
-	VMOVDQU      928(AX), Y13
+	VMOVDQU      448(AX), Y12
+	VMOVDQU      480(AX), Y13
 	VPBROADCASTD 28(DX), Y14
 	VPMADDUBSW   Y14, Y12, Y15
 	VPADDW       Y15, Y0, Y0
@@ -3703,7 +6865,7 @@ block:
 	VPMADDWD     Y13, Y11, Y11
 	VPADDD       736(R14), Y11, Y11
 	VMOVDQU      Y11, 736(R14)
-	ADDQ         $0x00000400, AX
+	ADDQ         $0x00000200, AX
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x000000c0, DX
 	DECQ         R9

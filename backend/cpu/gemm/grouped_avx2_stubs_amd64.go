@@ -4,37 +4,92 @@
 
 package gemm
 
-// wholeScalesY turns groups of so many sub-blocks of 32 scales into pairs of equal 16-bit multiples of one scale for each row and group, and minima into such multiples of two sub-blocks.
+// wholeScalesY turns groups of so many sub-blocks of scales of 16 of 32 rows into pairs of equal 16-bit multiples of one scale for each row and group, and, as mins, those of two sub-blocks times -far/factor.
 //
 //go:noescape
 func wholeScalesY(scales *float32, mins *float32, groupScales *float32, subBlocks int, groups int, factor float32, far float32)
+
+// wholeScalesMinY turns groups of so many sub-blocks of scales of 16 of 32 rows into pairs of equal 16-bit multiples of one scale for each row and group, and minima into such multiples of two sub-blocks.
+//
+//go:noescape
+func wholeScalesMinY(scales *float32, mins *float32, groupScales *float32, subBlocks int, groups int, factor float32, far float32)
 
 // quantizeGroupedY rounds groups of so many blocks of 32 activations of a row: head is where the row's scale lies, codes where its first block.
 //
 //go:noescape
 func quantizeGroupedY(head *byte, codes *byte, src *float32, blocks int, groups int)
 
-// tilesScaledL4Y adds the products of tiles of 6 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+// tilesScaledL4x2Y adds the products of tiles of 2 rows of grouped activations with 16 rows of weights to out, or sets out to them.
 //
 //go:noescape
-func tilesScaledL4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+func tilesScaledL4x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 
-// tilesScaledL5Y adds the products of tiles of 6 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+// tilesScaledL4x4Y adds the products of tiles of 4 rows of grouped activations with 16 rows of weights to out, or sets out to them.
 //
 //go:noescape
-func tilesScaledL5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+func tilesScaledL4x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 
-// tilesScaledL6Y adds the products of tiles of 6 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+// tilesScaledL4x6Y adds the products of tiles of 6 rows of grouped activations with 16 rows of weights to out, or sets out to them.
 //
 //go:noescape
-func tilesScaledL6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+func tilesScaledL4x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 
-// tilesScaledL3Y adds the products of tiles of 6 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+// tilesScaledL5x2Y adds the products of tiles of 2 rows of grouped activations with 16 rows of weights to out, or sets out to them.
 //
 //go:noescape
-func tilesScaledL3Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+func tilesScaledL5x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 
-// tilesScaledL2Y adds the products of tiles of 6 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+// tilesScaledL5x4Y adds the products of tiles of 4 rows of grouped activations with 16 rows of weights to out, or sets out to them.
 //
 //go:noescape
-func tilesScaledL2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+func tilesScaledL5x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+
+// tilesScaledL5x6Y adds the products of tiles of 6 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+//
+//go:noescape
+func tilesScaledL5x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+
+// tilesScaledL6x2Y adds the products of tiles of 2 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+//
+//go:noescape
+func tilesScaledL6x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+
+// tilesScaledL6x4Y adds the products of tiles of 4 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+//
+//go:noescape
+func tilesScaledL6x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+
+// tilesScaledL6x6Y adds the products of tiles of 6 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+//
+//go:noescape
+func tilesScaledL6x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+
+// tilesScaledL3x2Y adds the products of tiles of 2 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+//
+//go:noescape
+func tilesScaledL3x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+
+// tilesScaledL3x4Y adds the products of tiles of 4 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+//
+//go:noescape
+func tilesScaledL3x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+
+// tilesScaledL3x6Y adds the products of tiles of 6 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+//
+//go:noescape
+func tilesScaledL3x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+
+// tilesScaledL2x2Y adds the products of tiles of 2 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+//
+//go:noescape
+func tilesScaledL2x2Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+
+// tilesScaledL2x4Y adds the products of tiles of 4 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+//
+//go:noescape
+func tilesScaledL2x4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
+
+// tilesScaledL2x6Y adds the products of tiles of 6 rows of grouped activations with 16 rows of weights to out, or sets out to them.
+//
+//go:noescape
+func tilesScaledL2x6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, off *float32, groupScale *float32, act *byte, blocks int, groups int, tiles int, header int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)

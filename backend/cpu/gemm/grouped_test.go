@@ -127,14 +127,13 @@ func requantizedWeights(tier Tier, tensor quant.Tensor, w *Weights, group int) (
 		row := make([]float64, w.Cols)
 		quant.Decode(tensor.Format, own, tensor.Row(n))
 		for k0 := 0; k0 < w.Cols; k0 += kc {
-			codes, scales := p.requantize(w.pack, n/NR, k0, min(kc, w.Cols-k0))
-			for i := range min(kc, w.Cols-k0) {
-				scale := float64(*offsetFloats(scales, i/group*NR+n%NR))
-				code := float64(*offset(codes, i/4*planeBytes+4*(n%NR)+i%4))
-				row[k0+i] = scale * (code - 128)
-				if k.scaledTile[w.pack.layout] != nil {
-					row[k0+i] = scale * p.wholeWeight(code, i, n%NR)
-					scale *= 32767. / 127
+			numbers := min(kc, w.Cols-k0)
+			weight, scaleOf := p.requantizedRow(n, k0, numbers)
+			for i := range numbers {
+				scale := scaleOf(i)
+				row[k0+i] = scale * weight(i)
+				if k.scaledTile[w.pack.layout][0] != nil {
+					scale *= 32760. / 127
 				}
 				if scale > 0 {
 					furthest = max(furthest, math.Abs(row[k0+i]-float64(own[k0+i]))/scale)
@@ -144,6 +143,21 @@ func requantizedWeights(tier Tier, tensor quant.Tensor, w *Weights, group int) (
 		rounded = append(rounded, row)
 	}
 	return rounded, furthest
+}
+
+// requantizedRow rounds so many weights of row n, k0 and following: what number i then is in units of its group's scale, and that scale.
+func (p *matmul) requantizedRow(n, k0, numbers int) (weight, scale func(i int) float64) {
+	pack := p.w.pack
+	if p.scaledTile[pack.layout][0] == nil {
+		codes, scales := p.requantize(pack, n/NR, k0, numbers)
+		return func(i int) float64 { return float64(*offset(codes, i/4*planeBytes+4*(n%NR)+i%4)) - 128 },
+			func(i int) float64 { return float64(*offsetFloats(scales, i/p.acts.group*NR+n%NR)) }
+	}
+	p.makeWhole(pack, p.prepare(pack, n/NR, k0, numbers, address(&p.s.bPanel[0]), false), n%NR/p.rows*p.rows, numbers)
+	return func(i int) float64 {
+			return p.wholeWeight(float64(*offset(&p.s.bPanel[0], (i/4*p.rows+n%p.rows)*4+i%4)), i, n%NR)
+		},
+		func(i int) float64 { return float64(p.s.groupScales[i/p.acts.group*NR+n%NR]) }
 }
 
 // wholeWeight is what number i of a K-block and row n of a panel is, in units of its group's scale, as scaledTiles computes with it.
@@ -168,8 +182,11 @@ func TestGroupedMul(t *testing.T) {
 	eachGrouped(t, func(t *testing.T, tier Tier, f quant.Format, group int) {
 		rng := rand.New(rand.NewPCG(8, uint64(f)))
 		for _, size := range []struct{ m, n, k int }{
-			{minGroupedRows, 1, max(group, f.Block())}, {minGroupedRows + 1, 33, 256}, {66, 32, kc}, {69, 70, kc + 256}, {257, 37, 256}, {mcGrouped + 8, 64, 2*kc + 512},
+			{tier.kernels().minGrouped, 1, max(group, f.Block())}, {15, 70, kc + 256}, {16, 64, 512}, {17, 32, 256}, {20, 33, 256}, {minGroupedRows, 1, max(group, f.Block())}, {minGroupedRows + 1, 33, 256}, {66, 32, kc}, {69, 70, kc + 256}, {257, 37, 256}, {mcGrouped + 8, 64, 2*kc + 512},
 		} {
+			if !Grouped(tier, size.m) {
+				continue
+			}
 			tensor := randomTensor(rng, f, size.n, size.k)
 			w, x := pack(t, tier, tensor), randomActs(rng, size.m, size.k)
 			acts := groupedActs(tier, x, size.m, size.k, group)

@@ -44,10 +44,11 @@ type kernels struct {
 	panelF32    []panelFunc
 	panelBF16   []panelFunc // nil without bf16 dot products
 
-	// tile multiplies codes of a layout, without minima or with them, that unpackTile, where there is one, has unpacked
-	// for it; nil where dot computes tiles too.
+	// tile multiplies codes of a layout, without minima or with them, that unpackTile or, for the rows of weights of one call, unpackHalf has unpacked
+	// for it, where there is one; nil where dot computes tiles too.
 	tile       [layoutCount][2]tileFunc
 	unpackTile [layoutCount]func(panel, w *byte, blocks int)
+	unpackHalf [layoutCount]func(panel, w *byte, blocks int)
 	minTiles   int // the number of tiles from which on it is used
 
 	// wordTile does so for codes that unpackTile leaves as bytes, or that are bytes, as words that unpackWords makes of 16 rows of weights and widenBlocks of a row of
@@ -56,19 +57,20 @@ type kernels struct {
 	unpackWords func(panel, w *byte, blocks int)
 	widenBlocks func(words, scales, src *byte, step, n int)
 
-	// For grouped matmuls; nil where there are none. requantScales turns the scales and minima of groups into ratios and offsets in
+	// For grouped matmuls of so many rows or more; nil where there are none. requantScales turns the scales and minima of groups into ratios and offsets in
 	// place, and group scales; requant unpacks codes with those; quantizeGrouped rounds blocks × groups of a row of activations.
+	minGrouped      int
 	requantScales   func(scales, mins, groupScales *float32, subBlocks, groups int)
 	requant         [layoutCount]func(panel, w *byte, ratios, offsets *float32, blocks int)
 	groupedTile     groupedFunc
 	quantizeGrouped func(head, codes *byte, src *float32, blocks, groups int)
 
-	// Or: wholeScales makes multiples of group scales of scales and minima, with which scaledTile multiplies codes that unpackTile has unpacked, factor
+	// Or: wholeScales makes multiples of group scales of scales, and wholeScalesMin of minima too, with which scaledTile multiplies codes that unpackHalf has unpacked, factor
 	// times as small as others; nil for layouts without such kernels.
-	wholeScales func(scales, mins, groupScales *float32, subBlocks, groups int, factor, far float32)
-	scaledTile  [layoutCount]scaledFunc
-	factor      [layoutCount]float32
-	far         [layoutCount]float32 // what the bytes of these codes are off by, 0 where kernels take them as signed
+	wholeScales, wholeScalesMin func(scales, mins, groupScales *float32, subBlocks, groups int, factor, far float32)
+	scaledTile                  [layoutCount]scaledKernels
+	factor                      [layoutCount]float32
+	far                         [layoutCount]float32 // what the bytes of these codes are off by, 0 where kernels take them as signed
 
 	lanes   int                     // 32-bit lanes of a row kernel's vector
 	fourRow [elementPairs][]rowFunc // four rows of weights

@@ -5,7 +5,7 @@ func (t Tier) kernels() *kernels { return tierKernels[t] }
 
 var tierKernels = [tierCount]*kernels{
 	Generic: genericKernels,
-	AVX2:    withWordTiles(withScaledTiles(withTiles(withWideRow(avx2Kernels(dotsY, [layoutCount]func(panel, w *byte, blocks int){}, peakLoop{peakMaddY, 12 * 64})), 2, tilesY, unpackTilesY))),
+	AVX2:    withWordTiles(withLowTiles(withWideRow(avx2Kernels(dotsY, [layoutCount]func(panel, w *byte, blocks int){}, peakLoop{peakMaddY, 12 * 64})))),
 	AVXVNNI: withGroupedTiles(withTiles(avx2Kernels(dotsV, unpacksV, peakLoop{peakDotY, 12 * 64}), 5,
 		byteTiles(tilesU8V, tilesU8MinV, tilesS8V, tilesS8MinV), unpacksV)),
 	AVX512:     avx512Kernels(false),
@@ -65,7 +65,7 @@ func avx512Kernels(bf16 bool) *kernels {
 	k := &kernels{
 		rows: NR, dot: dotsZ, batch: batchesZ, storeBatch: storeBatch, prefetchOut: prefetchOut, unpack: unpacksZ, unpacked: [...]codeLayout{layoutU8, layoutS8}, lanes: 16,
 		tile: byteTiles(tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ), unpackTile: unpacksZ, minTiles: 6,
-		requantScales: requantScalesZ, requant: requantsZ, groupedTile: tilesGroupedZ, quantizeGrouped: quantizeGroupedZ,
+		minGrouped: minGroupedRows, requantScales: requantScalesZ, requant: requantsZ, groupedTile: tilesGroupedZ, quantizeGrouped: quantizeGroupedZ,
 		scales: [scaleCount]scaleFunc{
 			scaleF16: func(dst, _ *float32, src *byte, n int, ahead uintptr, mul, _ float32) {
 				scaleF16Z(dst, src, n, ahead, mul)

@@ -85,7 +85,12 @@ func (p *matmul) tileKBlock(pack *packing, tile tileFunc, panel, k, n int, ahead
 		if c.mins != nil {
 			mins = offsetFloats(c.mins, r)
 		}
-		tile(offsetFloats(out, r), ld, k == 0, offset(codes, 4*r), offsetFloats(c.scales, r), mins, act.first,
+		half := offset(codes, 4*r)
+		if unpack := p.unpackHalf[pack.layout]; unpack != nil {
+			unpack(&p.s.bPanel[0], half, c.blocks)
+			half = &p.s.bPanel[0]
+		}
+		tile(offsetFloats(out, r), ld, k == 0, half, offsetFloats(c.scales, r), mins, act.first,
 			act.rowStride, act.blockStride, act.tileStride-c.blocks*act.blockStride, c.blocks, whole/mr, ahead.codes, ahead.codesEnd, ahead.scales, ahead.scalesEnd)
 	}
 	p.storeTiles(panel, whole)

@@ -26,21 +26,25 @@ var tilesY = [layoutCount][2]tileFunc{
 	layoutU2: {1: tilesL2MinY},
 }
 
+// Codes that are looked up are unpacked to bytes, for words.
 var unpackTilesY = [layoutCount]func(panel, w *byte, blocks int){
 	layoutN4: unpackN4Y,
 	layoutM4: unpackM4Y,
-	layoutU4: unpackL4Y,
-	layoutU5: unpackL5Y,
-	layoutU6: unpackL6Y,
-	layoutU3: unpackL3Y,
-	layoutU2: unpackL2Y,
 }
 
-// withScaledTiles adds those of grouped matmuls that multiply low codes by whole scales.
-func withScaledTiles(k *kernels) *kernels {
-	k.wholeScales, k.quantizeGrouped = wholeScalesY, quantizeGroupedY
-	k.scaledTile = [layoutCount]scaledFunc{
-		layoutU4: tilesScaledL4Y, layoutU5: tilesScaledL5Y, layoutU6: tilesScaledL6Y, layoutU3: tilesScaledL3Y, layoutU2: tilesScaledL2Y,
+// withLowTiles adds those that multiply low codes, with floats or, in grouped matmuls, by whole scales.
+func withLowTiles(k *kernels) *kernels {
+	k = withTiles(k, 2, tilesY, unpackTilesY)
+	k.unpackHalf = [layoutCount]func(panel, w *byte, blocks int){
+		layoutU4: unpackL4Y, layoutU5: unpackL5Y, layoutU6: unpackL6Y, layoutU3: unpackL3Y, layoutU2: unpackL2Y,
+	}
+	k.minGrouped, k.wholeScales, k.wholeScalesMin, k.quantizeGrouped = minScaledRows, wholeScalesY, wholeScalesMinY, quantizeGroupedY
+	k.scaledTile = [layoutCount]scaledKernels{
+		layoutU4: {tilesScaledL4x2Y, tilesScaledL4x4Y, tilesScaledL4x6Y},
+		layoutU5: {tilesScaledL5x2Y, tilesScaledL5x4Y, tilesScaledL5x6Y},
+		layoutU6: {tilesScaledL6x2Y, tilesScaledL6x4Y, tilesScaledL6x6Y},
+		layoutU3: {tilesScaledL3x2Y, tilesScaledL3x4Y, tilesScaledL3x6Y},
+		layoutU2: {tilesScaledL2x2Y, tilesScaledL2x4Y, tilesScaledL2x6Y},
 	}
 	k.factor = [layoutCount]float32{layoutU4: 16, layoutU5: 8, layoutU6: 4, layoutU3: 32, layoutU2: 64}
 	k.far = [layoutCount]float32{layoutU4: 128, layoutU2: 128}
@@ -54,9 +58,9 @@ func withWordTiles(k *kernels) *kernels {
 	return k
 }
 
-// withGroupedTiles adds those of grouped matmuls with AVX-VNNI.
+// withGroupedTiles adds those of grouped matmuls with AVX-VNNI. Its dot kernels take three rows, and three whole tiles are faster already.
 func withGroupedTiles(k *kernels) *kernels {
-	k.requantScales, k.groupedTile, k.quantizeGrouped = requantScalesV, tilesGroupedV, quantizeGroupedV
+	k.minGrouped, k.requantScales, k.groupedTile, k.quantizeGrouped = 3*mr, requantScalesV, tilesGroupedV, quantizeGroupedV
 	k.requant = [layoutCount]func(panel, w *byte, ratios, offsets *float32, blocks int){
 		layoutU4: requantU4V, layoutU5: requantU5V, layoutU6: requantU6V, layoutU3: requantU3V, layoutU2: requantU2V, layoutN4: requantN4V, layoutM4: requantM4V,
 	}

@@ -14,7 +14,7 @@ func tilesL4Y(out *float32, ld int, fresh bool, w *byte, scale *float32, mins *f
 //go:noescape
 func tilesL4MinY(out *float32, ld int, fresh bool, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, next int, blocks int, tiles int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 
-// unpackL4Y turns blocks of U4 codes of 32 rows into L4.
+// unpackL4Y turns blocks of U4 codes of 16 rows into L4.
 //
 //go:noescape
 func unpackL4Y(panel *byte, w *byte, blocks int)
@@ -29,7 +29,7 @@ func tilesL5Y(out *float32, ld int, fresh bool, w *byte, scale *float32, mins *f
 //go:noescape
 func tilesL5MinY(out *float32, ld int, fresh bool, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, next int, blocks int, tiles int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 
-// unpackL5Y turns blocks of U5 codes of 32 rows into L5.
+// unpackL5Y turns blocks of U5 codes of 16 rows into L5.
 //
 //go:noescape
 func unpackL5Y(panel *byte, w *byte, blocks int)
@@ -39,7 +39,7 @@ func unpackL5Y(panel *byte, w *byte, blocks int)
 //go:noescape
 func tilesL6Y(out *float32, ld int, fresh bool, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, next int, blocks int, tiles int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 
-// unpackL6Y turns blocks of U6 codes of 32 rows into L6.
+// unpackL6Y turns blocks of U6 codes of 16 rows into L6.
 //
 //go:noescape
 func unpackL6Y(panel *byte, w *byte, blocks int)
@@ -49,7 +49,7 @@ func unpackL6Y(panel *byte, w *byte, blocks int)
 //go:noescape
 func tilesL3Y(out *float32, ld int, fresh bool, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, next int, blocks int, tiles int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 
-// unpackL3Y turns blocks of U3 codes of 32 rows into L3.
+// unpackL3Y turns blocks of U3 codes of 16 rows into L3.
 //
 //go:noescape
 func unpackL3Y(panel *byte, w *byte, blocks int)
@@ -59,7 +59,7 @@ func unpackL3Y(panel *byte, w *byte, blocks int)
 //go:noescape
 func tilesL2MinY(out *float32, ld int, fresh bool, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, next int, blocks int, tiles int, codes uintptr, codesEnd uintptr, scales uintptr, scalesEnd uintptr)
 
-// unpackL2Y turns blocks of U2 codes of 32 rows into L2.
+// unpackL2Y turns blocks of U2 codes of 16 rows into L2.
 //
 //go:noescape
 func unpackL2Y(panel *byte, w *byte, blocks int)

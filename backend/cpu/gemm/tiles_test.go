@@ -49,7 +49,7 @@ func testBatchInvariance(t *testing.T, tier Tier, f quant.Format, m, n, k int) {
 // invariantActs lays many rows out as a device does that has to keep their bits.
 func invariantActs(tier Tier, f quant.Format, x []float32, m, k int) *Acts {
 	a := TiledActs(tier, make([]byte, ActBytes(Q8, m, k)), m, k)
-	if ScaleGroup(tier, f, k) == 32 && Grouped(m) {
+	if ScaleGroup(tier, f, k) == 32 && Grouped(tier, m) {
 		a = GroupedActs(tier, make([]byte, ActBytes(Q8, m, k)), m, k, 32)
 	}
 	a.Fill(tier, x, 0, m)

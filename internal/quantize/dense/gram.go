@@ -101,7 +101,7 @@ func (e *Engine) columns(t []float32, n, length int, p Precision) (c gramColumns
 		data = make([]byte, gemm.PackedBytes(format, n, length))
 		gemm.Pack(e.tier, data, m, 0, n)
 		buffer := make([]byte, gemm.ActBytes(gemm.Q8, n, length))
-		if group := gemm.ScaleGroup(e.tier, format, length); group > 0 && gemm.Grouped(n) {
+		if group := gemm.ScaleGroup(e.tier, format, length); group > 0 && gemm.Grouped(e.tier, n) {
 			c.acts = gemm.GroupedActs(e.tier, buffer, n, length, group)
 		} else {
 			c.acts = gemm.TiledActs(e.tier, buffer, n, length)

@@ -160,13 +160,21 @@ func (b *block256) dots(weights GPPhysical, sub, groups int) {
 	}
 }
 
+// groupBytes is how far a group of unpacked codes is from the next: those of low layouts are of the rows of one call.
+func (b *block256) groupBytes() int {
+	if b.low != nil {
+		return halfGroup
+	}
+	return 128
+}
+
 // code puts the bytes of group j of vector v in dst: low codes, or bytes with an offset of 128.
 func (b *block256) code(weights GPPhysical, j, v int, dst, tmp VecPhysical) {
 	switch {
 	case b.inPlace:
 		b.group(b.codes, j, emit.At(weights, 32*v), dst, tmp)
 	default:
-		b.Move(emit.At(weights, 128*j+32*v), dst)
+		b.Move(emit.At(weights, b.groupBytes()*j+32*v), dst)
 	}
 }
 

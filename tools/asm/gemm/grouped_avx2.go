@@ -16,7 +16,8 @@ import (
 const (
 	sumsRows     = 4 * tileRows // bytes from one to the next
 	wholeNumbers = 1<<15 - 1
-	bytesOffset  = 128 // of the bytes that expanded scales are made for
+	bytesOffset  = 128               // of the bytes that expanded scales are made for
+	plainNumbers = wholeNumbers &^ 7 // without minima, where what codes are off by is eight times the multiple of the scale
 )
 
 // scaledGroups writes the kernels of grouped matmuls for AVX2 without VNNI. Codes stay the few bits that they are. The scales of a group's blocks become
@@ -28,12 +29,16 @@ func scaledGroups(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
 		w.Asm = a
 		consts := writeConstants(w)
-		wholeScales(w)
+		order := lowerWords(w)
+		wholeScales(w, order)
+		wholeScalesMin(w, order)
 		quantizeSums(w)
 		for _, f := range layouts {
 			if low := lowOf(f); low != nil {
-				t := scaledTile{newBlock256(w, f, low, consts, tileRows)}
-				t.kernel()
+				for rows := 2; rows <= tileRows; rows += 2 {
+					t := scaledTile{newBlock256(w, f, low, consts, rows)}
+					t.kernel()
+				}
 			}
 		}
 	}
@@ -42,90 +47,200 @@ func scaledGroups(w emit.Width) func(*emit.Asm) {
 // signed reports whether the sums of a layout start as if its codes were signed.
 func (low *lowLayout) signed() bool { return low.widen < 8 && low.name != "L2" }
 
-// wholeScales turns expanded scales and minima into whole numbers. A weight is scale·(byte − 128) + minimum, and the byte is factor·code: so it is
-// factor·scale·code + (minimum − far·scale), far being 128, or 0 where codes are signed. Both that and 128·scale are at most 2¹⁵ − 1 times the group's own scale.
-func wholeScales(w emit.Width) {
+// What both kernels of whole scales use: registers of each of the two vectors of 16 rows of weights, and constants.
+type wholes struct {
+	emit.Width
+	scales, mins, groupScales GPPhysical
+	order                     VecPhysical // lowerWords
+}
+
+func newWholes(w emit.Width, order Mem) wholes {
+	k := wholes{w, w.Arg("scales", RDI), w.Arg("mins", RSI), w.Arg("groupScales", RDX), w.Reg(15)}
+	w.Move(order, k.order)
+	return k
+}
+
+// lowerWords is an order of bytes that repeats the lower word of every 32 bits.
+func lowerWords(w emit.Width) Mem {
+	order := w.Constant("wholeOrder" + w.Suffix())
+	for i := 0; i < w.Bytes; i += 4 {
+		w.AddDatum(i, U32(uint32(i%16)*0x01010101+0x01000100))
+	}
+	return order
+}
+
+// each does something for either vector.
+func (k wholes) each(do func(v, at int)) {
+	for v := range 2 {
+		do(v, v*k.Bytes)
+	}
+}
+
+// loop does something for each of so many sub-blocks, whose scales are at R9 and minima at R10.
+func (k wholes) loop(name string, count GPPhysical, do func()) {
+	k.MOVQ(k.scales, R9)
+	k.MOVQ(k.mins, R10)
+	k.MOVQ(count, R11)
+	k.Label(name)
+	do()
+	k.Advance(R9, 128)
+	k.Advance(R10, 128)
+	k.DECQ(R11)
+	k.JNZ(LabelRef(name))
+}
+
+// factors makes of the largest number of a group its own scale, a step, of which that number is so many, and what turns numbers into steps.
+func (k wholes) factors(largest, by VecPhysical, kind string, steps float32, at int) {
+	k.VMULPS(k.Repeat("wholePart"+kind, 1/steps), largest, by)
+	k.VMOVUPS(by, emit.At(k.groupScales, at))
+	k.Move(k.Repeat("wholeMost"+kind, steps), by)
+	k.VDIVPS(largest, by, by)
+	k.Zero(Y14)
+	k.VCMPPS(Imm(4), Y14, largest, Y14) // a group of zeros must not divide by zero
+	k.And(Y14, by, by)
+}
+
+// multiple rounds the scale at R9 to a multiple, twice in 32 bits, and stores that in its place.
+func (k wholes) multiple(by, to VecPhysical, at int) {
+	k.VMULPS(emit.At(R9, at), by, to)
+	k.VCVTPS2DQ(to, to)
+	k.VPSHUFB(k.order, to, to)
+	k.Move(to, emit.At(R9, at))
+}
+
+// wholeScales turns expanded scales into whole numbers where there are no minima. A weight is scale·(byte − 128), and the byte is factor·code: so it is
+// factor·scale·code − 128·scale, and 128·scale is at most 2¹⁵ − 8 times the group's own scale; or factor·scale·code where codes are signed.
+func wholeScales(w emit.Width, order Mem) {
 	name := "wholeScales" + w.Suffix()
 	w.Func(name, "func(scales, mins, groupScales *float32, subBlocks, groups int, factor, far float32)",
-		name+" turns groups of so many sub-blocks of 32 scales into pairs of equal 16-bit multiples of one scale for each row and group, and minima into such multiples of two sub-blocks.")
-	scales, mins, groupScales := w.Arg("scales", RDI), w.Arg("mins", RSI), w.Arg("groupScales", RDX)
+		name+" turns groups of so many sub-blocks of scales of 16 of 32 rows into pairs of equal 16-bit multiples of one scale for each row and group, and, as mins, those of two sub-blocks times -far/factor.")
+	k := newWholes(w, order)
 	subBlocks, groups := w.Arg("subBlocks", RCX), w.Arg("groups", R8)
-	largest, t, u, by, byFactor, factor := w.Reg(0), w.Reg(1), w.Reg(2), w.Reg(3), w.Reg(4), w.Reg(5)
-	positive, words, far, zero, offset := w.Reg(6), w.Reg(7), w.Reg(8), w.Reg(9), w.Reg(12)
+	largest, by, words := func(v int) VecPhysical { return w.Reg(v) }, func(v int) VecPhysical { return w.Reg(2 + v) }, func(v int) VecPhysical { return w.Reg(4 + v) }
+	positive, factor, off := w.Reg(13), w.Reg(12), w.Reg(11)
 	w.Move(w.RepeatBits("groupPositive", 0x7fffffff), positive)
-	w.Move(w.RepeatBits("groupWord", 0xffff), words)
+	w.Broadcast("factor", factor)
+	w.Broadcast("far", off)
+	w.VDIVPS(factor, off, off)
+	w.VCVTPS2DQ(off, off)
+	w.VPSHUFB(k.order, off, off)
+	w.Zero(Y14)
+	w.VPSUBW(off, Y14, off)
+	w.Label("loop")
+	k.each(func(v, _ int) { w.Zero(largest(v)) })
+	k.loop("largest", subBlocks, func() {
+		k.each(func(v, at int) {
+			w.And(emit.At(R9, at), positive, w.Reg(6+v))
+			w.VPMAXSD(w.Reg(6+v), largest(v), largest(v)) // as integers, so that a NaN wins
+		})
+	})
+	k.each(func(v, at int) {
+		k.factors(largest(v), by(v), "Plain", plainNumbers/float32(bytesOffset), at)
+		w.VMULPS(factor, by(v), by(v))
+	})
+	w.MOVQ(k.scales, R9)
+	w.MOVQ(k.mins, R10)
+	w.MOVQ(subBlocks, R11)
+	w.Label("each")
+	k.each(func(v, at int) { k.multiple(by(v), words(v), at) })
+	w.Advance(R9, 128)
+	w.DECQ(R11)
+	w.JZ(LabelRef("odd"))
+	k.each(func(v, at int) {
+		k.multiple(by(v), w.Reg(6+v), at)
+		w.VPBLENDW(Imm(0xaa), w.Reg(6+v), words(v), words(v))
+	})
+	w.Advance(R9, 128)
+	w.DECQ(R11)
+	w.Label("odd")
+	k.each(func(v, at int) {
+		w.VPMULLW(off, words(v), words(v))
+		w.Move(words(v), emit.At(R10, at))
+	})
+	w.Advance(R10, 128)
+	w.TESTQ(R11, R11)
+	w.JNZ(LabelRef("each"))
+	w.MOVQ(R9, k.scales)
+	w.MOVQ(R10, k.mins)
+	w.Advance(k.groupScales, 128)
+	w.DECQ(groups)
+	w.JNZ(LabelRef("loop"))
+	w.VZEROUPPER()
+	w.RET()
+}
+
+// wholeScalesMin does so with minima: a weight is factor·scale·code + (minimum − far·scale), far being 128, or 0 where codes are signed. Both that and 128·scale
+// are at most 2¹⁵ − 1 times the group's own scale.
+func wholeScalesMin(w emit.Width, order Mem) {
+	name := "wholeScalesMin" + w.Suffix()
+	w.Func(name, "func(scales, mins, groupScales *float32, subBlocks, groups int, factor, far float32)",
+		name+" turns groups of so many sub-blocks of scales of 16 of 32 rows into pairs of equal 16-bit multiples of one scale for each row and group, and minima into such multiples of two sub-blocks.")
+	k := newWholes(w, order)
+	subBlocks, groups := w.Arg("subBlocks", RCX), w.Arg("groups", R8)
+	largest, farthest := func(v int) VecPhysical { return w.Reg(v) }, func(v int) VecPhysical { return w.Reg(2 + v) }
+	by, byFactor := largest, farthest
+	scale, minimum, words := func(v int) VecPhysical { return w.Reg(4 + v) }, func(v int) VecPhysical { return w.Reg(6 + v) }, func(v int) VecPhysical { return w.Reg(8 + v) }
+	positive, factor, far, offset := w.Reg(13), w.Reg(12), w.Reg(11), w.Reg(10)
+	w.Move(w.RepeatBits("groupPositive", 0x7fffffff), positive)
+	w.Broadcast("factor", factor)
 	w.Broadcast("far", far)
 	w.Move(w.Repeat("groupOffset", bytesOffset), offset)
-	w.Broadcast("factor", factor)
-	w.Zero(zero)
-	w.MOVQ(mins, R12) // where the multiples of two sub-blocks go: never behind what is still to be read
+	w.MOVQ(k.mins, R12) // where the multiples of two sub-blocks go: never behind what is still to be read
 	w.Label("loop")
-	for v := 0; v < 128; v += w.Bytes {
-		label := fmt.Sprint(v)
-		w.LEAQ(emit.At(scales, v), R9)
-		w.LEAQ(emit.At(mins, v), R10)
-		w.MOVQ(subBlocks, R11)
-		w.Zero(largest)
-		w.Label("largest" + label)
-		w.VMULPS(emit.At(R9, 0), far, t)
-		w.VMOVUPS(emit.At(R10, 0), u)
-		w.VSUBPS(t, u, u)
-		w.VMULPS(emit.At(R9, 0), offset, t)
-		for _, r := range []VecPhysical{t, u} {
-			w.And(r, positive, r)
-			w.VPMAXSD(r, largest, largest) // as integers, so that a NaN wins
-		}
+	k.each(func(v, _ int) {
+		w.Zero(largest(v))
+		w.Zero(farthest(v))
+	})
+	k.loop("largest", subBlocks, func() {
+		k.each(func(v, at int) {
+			w.VMOVUPS(emit.At(R9, at), scale(v))
+			w.VMOVUPS(emit.At(R10, at), minimum(v))
+			w.VFNMADD231PS(scale(v), far, minimum(v))
+			w.And(scale(v), positive, scale(v))
+			w.And(minimum(v), positive, minimum(v))
+			w.VPMAXSD(scale(v), largest(v), largest(v)) // as integers, so that a NaN wins
+			w.VPMAXSD(minimum(v), farthest(v), farthest(v))
+		})
+	})
+	k.each(func(v, at int) {
+		w.VMULPS(offset, largest(v), largest(v))
+		w.VPMAXSD(largest(v), farthest(v), farthest(v))
+		k.factors(farthest(v), by(v), "Min", wholeNumbers, at)
+		w.VMULPS(factor, by(v), byFactor(v))
+	})
+	w.MOVQ(k.scales, R9)
+	w.MOVQ(k.mins, R10)
+	w.MOVQ(subBlocks, R11)
+	w.Label("each")
+	multiples := func() {
+		k.each(func(v, at int) {
+			w.VMOVUPS(emit.At(R10, at), minimum(v))
+			w.VFNMADD231PS(emit.At(R9, at), far, minimum(v))
+			w.VMULPS(by(v), minimum(v), minimum(v))
+			w.VCVTPS2DQ(minimum(v), minimum(v))
+			k.multiple(byFactor(v), scale(v), at)
+		})
 		w.Advance(R9, 128)
 		w.Advance(R10, 128)
-		w.DECQ(R11)
-		w.JNZ(LabelRef("largest" + label))
-
-		w.VMULPS(w.Repeat("groupPart", 1./wholeNumbers), largest, t)
-		w.VMOVUPS(t, emit.At(groupScales, v))
-		w.Move(w.Repeat("groupMost", wholeNumbers), u)
-		w.VDIVPS(largest, u, by)
-		w.VCMPPS(Imm(4), zero, largest, u) // a group of zeros must not divide by zero
-		w.And(u, by, by)
-		w.VMULPS(factor, by, byFactor)
-
-		w.LEAQ(emit.At(scales, v), R9)
-		w.LEAQ(emit.At(mins, v), R10)
-		w.LEAQ(emit.At(R12, v), R13)
-		w.MOVQ(subBlocks, R11)
-		w.Label("each" + label)
-		multiples := func() {
-			w.VMULPS(emit.At(R9, 0), far, u)
-			w.VMOVUPS(emit.At(R10, 0), t)
-			w.VSUBPS(u, t, u)
-			w.VMULPS(u, by, u)
-			w.VCVTPS2DQ(u, u)
-			w.VMULPS(emit.At(R9, 0), byFactor, t)
-			w.VCVTPS2DQ(t, t)
-			w.And(words, t, t)
-			w.VPSLLD(Imm(16), t, w.Reg(10))
-			w.Or(t, w.Reg(10), t)
-			w.Move(t, emit.At(R9, 0))
-			w.Advance(R9, 128)
-			w.Advance(R10, 128)
-		}
-		multiples()
-		w.And(words, u, w.Reg(11))
-		w.DECQ(R11)
-		w.JZ(LabelRef("odd" + label))
-		multiples()
-		w.VPSLLD(Imm(16), u, u)
-		w.Or(u, w.Reg(11), w.Reg(11))
-		w.DECQ(R11)
-		w.Label("odd" + label)
-		w.Move(w.Reg(11), emit.At(R13, 0))
-		w.Advance(R13, 128)
-		w.TESTQ(R11, R11)
-		w.JNZ(LabelRef("each" + label))
 	}
-	for _, p := range [][2]GPPhysical{{scales, R9}, {mins, R10}, {R12, R13}} {
-		w.LEAQ(emit.At(p[1], w.Bytes-128), p[0]) // the last vector began so far into its row
-	}
-	w.Advance(groupScales, 128)
+	multiples()
+	k.each(func(v, _ int) { w.Move(minimum(v), words(v)) })
+	w.DECQ(R11)
+	w.JZ(LabelRef("odd"))
+	multiples()
+	k.each(func(v, _ int) {
+		w.VPSLLD(Imm(16), minimum(v), minimum(v))
+		w.VPBLENDW(Imm(0xaa), minimum(v), words(v), words(v))
+	})
+	w.DECQ(R11)
+	w.Label("odd")
+	k.each(func(v, at int) { w.Move(words(v), emit.At(R12, at)) })
+	w.Advance(R12, 128)
+	w.TESTQ(R11, R11)
+	w.JNZ(LabelRef("each"))
+	w.MOVQ(R9, k.scales)
+	w.MOVQ(R10, k.mins)
+	w.Advance(k.groupScales, 128)
 	w.DECQ(groups)
 	w.JNZ(LabelRef("loop"))
 	w.VZEROUPPER()
@@ -275,15 +390,20 @@ func (w sums) addSums(ones16 VecPhysical) {
 // scaledTile is tile256 for grouped activations and weights with whole scales.
 type scaledTile struct{ block256 }
 
-// kernel writes one. Registers: RDI out, RSI its rows' distance, RDX activations, R13 the header of their group, RAX codes, RCX scales, R10 what
+// kernel writes one, of tileRows or fewer: the last tile of a matmul. Registers: RDI out, RSI its rows' distance, RDX activations, R13 the header of their group, RAX codes, RCX scales, R10 what
 // they are off by, RBX the groups' scales, R8 groups left, R9 blocks left in one, R11 and R12 prefetch addresses, R14 the float sums and,
 // behind them, the integer sums of the group.
 func (t *scaledTile) kernel() {
-	name := "tilesScaled" + t.low.name + t.Suffix()
+	name := fmt.Sprintf("tilesScaled%sx%d%s", t.low.name, t.rows, t.Suffix())
 	t.Func(name, "func(out *float32, ld int, fresh bool, w *byte, scale, off, groupScale *float32, act *byte, blocks, groups, tiles, header int, codes, codesEnd, scales, scalesEnd uintptr)",
-		fmt.Sprintf("%s adds the products of tiles of %d rows of grouped activations with 16 rows of weights to out, or sets out to them.", name, tileRows))
-	t.Attributes(0) // its frame is too large for NOSPLIT
-	frame := t.AllocLocal(2*floatBytes + 64)
+		fmt.Sprintf("%s adds the products of tiles of %d rows of grouped activations with 16 rows of weights to out, or sets out to them.", name, t.rows))
+	var frame Mem
+	if sums := t.rows * t.vectors; 3*sums <= 12 {
+		t.floats, t.wide = sums, 2*sums
+	} else {
+		t.Attributes(0) // its frame is too large for NOSPLIT
+		frame = t.AllocLocal(2*floatBytes + 64)
+	}
 	out, ld, act := t.Arg("out", RDI), t.Arg("ld", RSI), t.Arg("act", RDX)
 	ahead := [2]GPPhysical{t.Arg("codes", R11), t.Arg("scales", R12)}
 	t.Label("tile")
@@ -318,7 +438,7 @@ func (t *scaledTile) kernel() {
 		}
 		t.widen(scale, sub)
 	}
-	t.Advance(weights, 128*8)
+	t.Advance(weights, 8*halfGroup)
 	t.Advance(scale, 128*t.subs())
 	t.Advance(act, groupBlock)
 	if t.low.signed() {

@@ -13,6 +13,13 @@ import (
 // latency, and the float sums in memory on the stack. It is called for either half of 32 rows of weights.
 type tile256 struct{ block256 }
 
+// tileRows256 is how many rows of weights a tile has here. Low layouts are unpacked for one call at a time: the panel then takes half of a small L1 cache, and two stores in
+// a row go to one line of it.
+const (
+	tileRows256 = 16
+	halfGroup   = 4 * tileRows256 // bytes of a group of such rows
+)
+
 // tiles256 writes the kernels that the formats need: bytes with VNNI, or low layouts without; see words for bytes.
 func tiles256(w emit.Width) func(*emit.Asm) {
 	return func(a *emit.Asm) {
@@ -39,7 +46,7 @@ func tiles256(w emit.Width) func(*emit.Asm) {
 				if low.mins {
 					kernel(f, low, true)
 				}
-				unpackTo("unpack"+low.name, low.name, w, low.shifted(f), consts)
+				unpackTo("unpack"+low.name, low.name, w, low.shifted(f), consts, tileRows256)
 			case f.planes < 8:
 				unpack(w, f, consts)
 			}
@@ -83,7 +90,7 @@ func (t *tile256) kernel() {
 		t.Advance(ahead[i], 64*lines)
 	}
 	t.products(weights, scale, func(int) {})
-	t.Advance(weights, 128*8)
+	t.Advance(weights, 8*t.groupBytes())
 	t.Advance(scale, 128*t.subs())
 	if t.mins {
 		t.Advance(R13, 128*t.subs())
@@ -102,11 +109,13 @@ func (t *tile256) kernel() {
 
 // start sets the float sums to zero or to what out holds, and prefetches the next tile's part of out; it uses R13 and R14.
 func (t *tile256) start(frame Mem, out, ld GPPhysical) {
-	t.LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, R14)
-	t.LEAQ(Mem{Base: out, Index: R14, Scale: 2}, R13)
-	for range tileRows {
-		t.PREFETCHW(R13, 0)
-		t.ADDQ(ld, R13)
+	if t.rows == tileRows { // fewer are the last
+		t.LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, R14)
+		t.LEAQ(Mem{Base: out, Index: R14, Scale: 2}, R13)
+		for range tileRows {
+			t.PREFETCHW(R13, 0)
+			t.ADDQ(ld, R13)
+		}
 	}
 	t.load(frame, out, ld)
 }
