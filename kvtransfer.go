@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +26,9 @@ type KVTransfer struct {
 	Host   string // under which others reach it; "": that of Listen
 	// Lease is how long pages are kept for another server that does not ask for them; 0: 30 s.
 	Lease time.Duration
+	// Peers are the servers that requests may have this one ask for pages (RemoteKV.RemoteHost): names and addresses as requests say them, and networks such as 10.0.0.0/24. nil: any,
+	// so that whoever may send requests may have this server connect to any address that it reaches.
+	Peers []string
 }
 
 const (
@@ -35,7 +41,7 @@ const (
 // check refuses what cannot be transferred.
 func (t KVTransfer) check(o Options) error {
 	switch {
-	case t.Secret == "" && (t.Listen != "" || t.Host != "" || t.Lease != 0):
+	case t.Secret == "" && (t.Listen != "" || t.Host != "" || t.Lease != 0 || len(t.Peers) > 0):
 		return errors.New("ridge: KVTransfer has no Secret (--kv-transfer-secret-file), which the servers prove to each other to know")
 	case t.Secret == "":
 		return nil
@@ -43,10 +49,34 @@ func (t KVTransfer) check(o Options) error {
 		return fmt.Errorf("ridge: the Secret of KVTransfer (--kv-transfer-secret-file) has %d bytes; %d at least", len(t.Secret), leastSecret)
 	case t.Lease < 0:
 		return fmt.Errorf("ridge: the Lease of KVTransfer (--kv-transfer-lease) is %v; 0 (%v) or more is possible", t.Lease, defaultLease)
+	case slices.Contains(t.Peers, ""):
+		return errors.New("ridge: one of the Peers of KVTransfer (--kv-transfer-peers) is empty; names, addresses and networks are possible")
 	case o.Ranks.Rendezvous != "":
 		return errors.New("ridge: pages of ranks in other processes are not transferred; have all devices in one process, or leave KVTransfer (--role) out")
 	}
+	for _, p := range t.Peers {
+		if _, err := netip.ParsePrefix(p); err != nil && strings.Contains(p, "/") {
+			return fmt.Errorf("ridge: Peers of KVTransfer (--kv-transfer-peers): %q is no network such as 10.0.0.0/24: %w", p, err)
+		}
+	}
 	return nil
+}
+
+// allows reports whether requests may name a host.
+func (t KVTransfer) allows(host string) bool {
+	if t.Peers == nil {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return slices.ContainsFunc(t.Peers, func(p string) bool {
+		if network, bad := netip.ParsePrefix(p); bad == nil {
+			return err == nil && network.Contains(address.Unmap())
+		}
+		if same, bad := netip.ParseAddr(p); bad == nil {
+			return err == nil && same.Unmap() == address.Unmap()
+		}
+		return strings.EqualFold(p, host)
+	})
 }
 
 // RemoteKV is vLLM's kv_transfer_params: what a request says about the server that has computed its prompt, or is to go on from it.
@@ -163,6 +193,9 @@ func (m *Model) remote(q *RemoteKV, r *engine.Request) (*RemoteKV, error) {
 	case q.DoRemotePrefill:
 		if q.RemoteHost == nil || q.RemotePort == nil || *q.RemoteHost == "" || *q.RemotePort < 1 || *q.RemotePort > 65535 {
 			return nil, invalidRequest("kv_transfer_params has do_remote_prefill and no remote_host and remote_port of the server that has computed the prompt")
+		}
+		if !m.transfer.options.allows(*q.RemoteHost) {
+			return nil, invalidRequest(fmt.Sprintf("kv_transfer_params has the remote_host %.100q, which is none of the servers that this one asks for pages (--kv-transfer-peers)", *q.RemoteHost))
 		}
 		var lease kv.Key
 		if q.RemoteRequestID != nil {

@@ -2,6 +2,7 @@ package ridge_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -300,4 +302,34 @@ func TestDisaggregationFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("the prefill server is gone", m, whole)
+}
+
+// TestTransferPeers: a server asks those for pages that it was told of, and refuses requests that name others; without a list it asks anybody.
+func TestTransferPeers(t *testing.T) {
+	path := withTokenizer(t, "internal/check/testdata/llama-default")
+	o := ridge.Options{Context: 64, Threads: 1, KVTransfer: ridge.KVTransfer{Secret: transferSecret, Peers: []string{"prefill.example", "127.0.0.1", "10.1.0.0/16", "fd00::/8"}}}
+	m := loadFrom(t, path, o)
+	o.KVTransfer.Peers = nil
+	open := loadFrom(t, path, o)
+	port := 1
+	for host, ok := range map[string]bool{
+		"Prefill.example": true, "127.0.0.1": true, "::ffff:127.0.0.1": true, "10.1.255.1": true, "fd00::1": true,
+		"127.0.0.2": false, "10.2.0.1": false, "localhost": false, "prefill.example.": false, "10.1.0.0/16": false, "169.254.169.254": false, "fe80::1%eth0": false,
+	} {
+		p := ridge.Greedy()
+		p.Remote = &ridge.RemoteKV{DoRemotePrefill: true, RemoteHost: &host, RemotePort: &port}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // nothing is to be computed
+		for name, server := range map[string]*ridge.Model{"listed": m, "any": open} {
+			_, err := server.GenerateMany(ctx, []int32{1, 2, 3}, []ridge.Params{p})
+			if refused := errors.Is(err, ridge.ErrInvalidRequest) && strings.Contains(err.Error(), "--kv-transfer-peers"); refused == (ok || name == "any") {
+				t.Errorf("%s, %s: %v", host, name, err)
+			}
+		}
+	}
+	for _, bad := range []ridge.KVTransfer{{Peers: []string{"a"}}, {Secret: transferSecret, Peers: []string{"10.0.0.0/33"}}, {Secret: transferSecret, Peers: []string{""}}} {
+		if _, err := ridge.Load(path, ridge.Options{KVTransfer: bad}); err == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
 }

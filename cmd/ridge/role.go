@@ -21,6 +21,7 @@ type roleFlags struct {
 	host   string
 	secret string
 	lease  time.Duration
+	peers  []string
 }
 
 // transferVariable is where the secret is where no file has it.
@@ -32,14 +33,15 @@ func (f *roleFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.host, "kv-transfer-host", "", "name or address under which decode servers reach --kv-transfer-listen; default: its own")
 	fl.StringVar(&f.secret, "kv-transfer-secret-file", "", "file with what servers with a --role prove to each other that they know, 16 bytes or more; default: the variable "+transferVariable)
 	fl.DurationVar(&f.lease, "kv-transfer-lease", 0, "how long pages are kept for a decode server that does not ask for them; 0: 30s")
+	fl.StringSliceVar(&f.peers, "kv-transfer-peers", nil, "servers that requests may have one with --role decode or both ask for pages: names, addresses and networks such as 10.0.0.0/24, with commas between them; default: any, so that whoever sends requests may have it connect to any address")
 }
 
 // prepare fills in the options' KVTransfer.
 func (f *roleFlags) prepare(o *ridge.Options, many bool) error {
 	switch f.role {
 	case "":
-		if f.secret != "" || f.host != "" || f.lease != 0 {
-			return errors.New("--kv-transfer-secret-file, --kv-transfer-host and --kv-transfer-lease are for servers with a --role: prefill, decode or both")
+		if f.secret != "" || f.host != "" || f.lease != 0 || len(f.peers) > 0 {
+			return errors.New("--kv-transfer-secret-file, --kv-transfer-host, --kv-transfer-lease and --kv-transfer-peers are for servers with a --role: prefill, decode or both")
 		}
 		return nil
 	case "prefill", "decode", "both":
@@ -61,6 +63,10 @@ func (f *roleFlags) prepare(o *ridge.Options, many bool) error {
 	if t.Secret == "" {
 		return fmt.Errorf("servers with a --role need a secret: give a file with it (--kv-transfer-secret-file), or the variable %s", transferVariable)
 	}
+	if f.role == "prefill" && len(f.peers) > 0 {
+		return errors.New("--kv-transfer-peers is for servers that ask others for pages: --role decode or both")
+	}
+	t.Peers = f.peers
 	if f.role == "decode" {
 		return nil
 	}
