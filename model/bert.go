@@ -56,6 +56,8 @@ func readEncoder(f *fields, offset int) *Config {
 	if f.isHF() && f.flag("is_decoder", false) {
 		f.fail("field is_decoder is true; only encoders are supported")
 	}
+	f.note("context_length", uint32(c.Context)) // without the rows in front, which a GGUF file has not
+	f.segments()
 	f.ignored("tie_word_embeddings") // of the head for masked words, which is not used
 	c.KVHeads, c.HeadDim = c.Heads, c.Hidden/max(c.Heads, 1)
 	c.AttnScale = 1 / math.Sqrt(float64(c.HeadDim))
@@ -63,6 +65,17 @@ func readEncoder(f *fields, offset int) *Config {
 		c.Windows = make([]int, c.Layers)
 	}
 	return c
+}
+
+// segments notes how many kinds of text have a row in the table for them, of at most the two that are used: llama.cpp loads no BERT whose file does
+// not say. A field of config.json that is not there means 2.
+func (f *fields) segments() {
+	n := f.sizeOr("type_vocab_size", "", 2)
+	if !f.isHF() && f.files != nil {
+		t, _ := f.files.Tensor("token_types.weight")
+		n = t.Rows
+	}
+	f.note("/tokenizer.ggml.token_type_count", uint32(min(n, 2)))
 }
 
 // encoderNames are a BERT's weights in Hugging Face files, under the base model's name or bare.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ridge-llm/ridge/graph"
@@ -80,20 +81,24 @@ func (c *Config) perKeyHead(stem string, t recipe.Recipe) recipe.Recipe {
 	return recipe.Permute{Of: t, Index: index}
 }
 
-// everyNthAttention gives every n-th layer attention and the others a state, unless layer_types says otherwise.
+// everyNthAttention gives every n-th layer attention and the others a state, unless layer_types says otherwise, or in GGUF a list of the layers
+// that have a state: llama.cpp goes by that where it is there.
 func (f *fields) everyNthAttention(c *Config, n int) {
-	if f.isHF() && len(f.strings("layer_types")) > 0 {
+	const key = "attention.recurrent_layers"
+	list, listed := f.metaList(key).([]bool)
+	switch {
+	case f.isHF() && len(f.strings("layer_types")) > 0:
 		f.recurrentLayers(c)
-		for i := range c.Recurrent { // what GGUF can say
-			if c.Recurrent[i] != ((i+1)%max(n, 1) != 0) {
-				f.note("full_attention_interval", uint32(0))
-			}
+	case listed:
+		if f.eachLayer(c, len(list)-f.sizeOr("", "nextn_predict_layers", 0), f.arch+"."+key) { // it counts layers that predict further tokens
+			c.Recurrent = slices.Clone(list[:c.Layers])
 		}
-	} else if c.Layers <= maxLayers {
+	case c.Layers <= maxLayers:
 		c.Recurrent = make([]bool, c.Layers)
 		for i := range c.Recurrent {
 			c.Recurrent[i] = (i+1)%max(n, 1) != 0
 		}
 	}
+	f.note(key, c.Recurrent)
 	f.note("attention.head_count_kv", uint32(c.KVHeads))
 }

@@ -58,7 +58,9 @@ func (m *Model) Export() (*Export, error) {
 	}
 	e.Tensors = append(m.divisors(), m.whole(g)...)
 	e.Tensors = append(e.Tensors, m.unusedKV(e.Tensors)...)
-	padded := m.padPerLayer(e.Tensors)
+	zeros := m.zeroBiases(e.Tensors)
+	e.Tensors = append(e.Tensors, zeros...)
+	padded, cut := m.padPerLayer(e.Tensors), m.unusedPositions(e.Tensors)
 	back, err := FromGGUF("the GGUF file to be written", e.Meta, readBack{e})
 	if err != nil {
 		return nil, err
@@ -69,6 +71,12 @@ func (m *Model) Export() (*Export, error) {
 	}
 	if padded {
 		back.Config.PerLayerRows = m.Config.PerLayerRows
+	}
+	if cut {
+		back.Config.FirstPosition = m.Config.FirstPosition
+	}
+	if len(zeros) > 0 {
+		back.Config.ConvBias = false
 	}
 	if err := m.same(back.Config); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ridge-llm/ridge/quant"
 	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
@@ -71,6 +72,35 @@ func (m *Model) padPerLayer(list []Exported) bool {
 		x.Recipe = recipe.Permute{Of: x.Recipe, Index: index}
 	}
 	return true
+}
+
+// unusedPositions leaves out the rows of a table of positions before the one of position 0, as GGUF's files do. It reports whether there were any.
+func (m *Model) unusedPositions(list []Exported) bool {
+	first := m.Config.FirstPosition
+	at := slices.IndexFunc(list, func(x Exported) bool { return x.Name == "position_embd.weight" })
+	if at < 0 || first == 0 {
+		return false
+	}
+	x := &list[at]
+	if x.Recipe != nil {
+		x.Recipe = recipe.Rows{Of: x.Recipe, From: first, To: x.Shape[0]}
+	}
+	x.Shape[0] -= first
+	return true
+}
+
+// zeroBiases are biases of state space layers' convolutions that have none: llama.cpp refuses a file without them, or crashes when it computes.
+func (m *Model) zeroBiases(known []Exported) (list []Exported) {
+	if c := m.Config; c.ConvBias || c.SSM.Heads == 0 && c.Scan == (Scan{}) {
+		return nil
+	}
+	for _, x := range known {
+		if stem(x.Name) == "blk.N.ssm_conv1d.weight" {
+			n, _ := x.Size()
+			list = append(list, Exported{Name: strings.TrimSuffix(x.Name, "weight") + "bias", Shape: []int{n}, Format: quant.F32, Values: make([]float32, n)})
+		}
+	}
+	return list
 }
 
 // bareName is what llama.cpp calls a tensor of this architecture without the usual ending .weight; "": it has that.

@@ -49,6 +49,7 @@ func readNomic(f *fields) *Config {
 	}
 	theta := f.floatOr("rotary_emb_base", "rope.freq_base", 1000)
 	c.Rotation = &graph.Rotation{Name: "angles", Pairing: graph.HalfPairs, Theta: theta, Dim: c.HeadDim}
+	f.segments()
 	if !f.isHF() {
 		return c
 	}

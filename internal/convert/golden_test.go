@@ -23,10 +23,8 @@ var cannot = map[string]string{
 	"qwen2-windows":     "its windows is [0 10 10], and a reader would take [0 0 0]",
 	"gemma3-scaled":     "its attn scale is",
 	"qwen3moe-ofall":    "its experts is 3 of 7, silu, not renormalised",
-	"qwen3.5-wide":      "its recurrent is [true false true true], and a reader",
-	"qwen3next-dense":   "its recurrent is [true false true true], and a reader",
+	"qwen3next-dense":   "its dense is [true false true false], and a reader would take []",
 	"mamba2-groups":     "its ssm is {{} 8 8 2 16 0.001 0.5}, and a reader", // bounds of its steps
-	"roberta":           "its context is 48, and a reader would take 50",
 }
 
 const shared = "../../../shared"
