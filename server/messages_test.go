@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,5 +101,40 @@ func TestMessagesStop(t *testing.T) {
 	}
 	if rest := a.Content[0].Text; !strings.HasPrefix(begun+rest, whole[:min(len(whole), len(begun+rest))]) {
 		t.Errorf("%q goes on with %q; the whole is %q", begun, rest, whole)
+	}
+}
+
+// TestAnthropicClients: what Anthropic's clients look for beside messages: a thread is refused in the words by which they go on without one, and lists of models are in their form.
+func TestAnthropicClients(t *testing.T) {
+	h, _ := start(t, ridge.Options{}, server.Options{})
+	const body = `{"max_tokens": 1, "messages": [{"role": "user", "content": "x"}]`
+	status, text := post(t, h, "/v1/messages", body+`, "thread": {"type": "create"}}`)
+	if status != 400 || !strings.Contains(text, `"details":{"error_code":"thread_unsupported_request","unsupported":["thread"]}`) || !strings.Contains(text, "thread is not supported") {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := post(t, h, "/v1/messages", body+`, "thread": null}`); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	for path, want := range map[string][]string{"/v1/models": {`"first_id":"demo"`, `"last_id":"demo"`, `"has_more":false`, `"type":"model"`, `"display_name":"demo"`, `"created_at":"2`}, "/v1/models/demo": {`"type":"model"`, `"display_name":"demo"`}} {
+		for _, version := range []string{"", "2023-06-01"} {
+			r, err := http.NewRequest(http.MethodGet, h.URL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if version != "" {
+				r.Header.Set("anthropic-version", version)
+			}
+			a, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(a.Body)
+			a.Body.Close()
+			for _, w := range want {
+				if err != nil || strings.Contains(string(text), w) != (version != "") {
+					t.Errorf("%s, version %q: %v, %q in %s", path, version, err, w, text)
+				}
+			}
+		}
 	}
 }

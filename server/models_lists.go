@@ -1,6 +1,8 @@
 package server
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"net/http"
 	"path/filepath"
@@ -10,16 +12,17 @@ import (
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/server/api"
 	"github.com/ridge-llm/ridge/server/ollama"
+	"github.com/ridge-llm/ridge/server/openai"
 )
 
 // listModels is GET /v1/models: all models, with status as llama.cpp's server has it.
-func (s *Models) listModels(http.ResponseWriter, *http.Request) (any, error) {
+func (s *Models) listModels(_ http.ResponseWriter, r *http.Request) (any, error) {
 	files, err := s.list()
 	if err != nil {
 		return nil, err
 	}
 	loaded := s.residents.loaded()
-	list := []any{}
+	list := []map[string]any{}
 	for _, f := range files {
 		list = append(list, entryOf(f, loaded))
 		for _, x := range loaded {
@@ -34,12 +37,12 @@ func (s *Models) listModels(http.ResponseWriter, *http.Request) (any, error) {
 			}
 		}
 	}
-	return map[string]any{"object": "list", "data": list}, nil
+	return openai.ModelList(r, list), nil
 }
 
 // entryOf is what lists say of a model.
 func entryOf(f ModelFile, loaded []placed) map[string]any {
-	e := map[string]any{"id": f.Name, "object": "model", "created": f.Modified.Unix(), "owned_by": "ridge", "status": map[string]string{"value": "unloaded"}}
+	e := map[string]any{"id": f.Name, "object": "model", "created": max(f.Modified.Unix(), 0), "owned_by": "ridge", "status": map[string]string{"value": "unloaded"}}
 	if len(f.Aliases) > 0 {
 		e["aliases"] = f.Aliases
 	}
@@ -57,7 +60,7 @@ func (s *Models) oneModel(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return entryOf(f, s.residents.loaded()), nil
+	return openai.ModelEntry(r, entryOf(f, s.residents.loaded())), nil
 }
 
 // tags is GET /api/tags: all models, under the names that users gave them too. What the files of one say is known once it was loaded or shown.
@@ -68,9 +71,9 @@ func (s *Models) tags(http.ResponseWriter, *http.Request) (any, error) {
 	}
 	list := []any{}
 	for _, f := range files {
-		entry := map[string]any{"size": f.Bytes, "modified_at": f.Modified}
+		entry := map[string]any{"size": f.Bytes, "modified_at": f.Modified, "digest": f.digest()}
 		if a, ok := s.known(f); ok {
-			entry["digest"], entry["details"], entry["capabilities"] = a.Digest, ollama.Details(a), ollama.Capabilities(a)
+			entry["details"], entry["capabilities"] = ollama.Details(a), ollama.Capabilities(a)
 		} else {
 			format := "safetensors"
 			if strings.EqualFold(filepath.Ext(f.Path), ".gguf") {
@@ -85,6 +88,12 @@ func (s *Models) tags(http.ResponseWriter, *http.Request) (any, error) {
 		}
 	}
 	return map[string]any{"models": list}, nil
+}
+
+// digest tells a model's files from others, and from what they were before they changed, in the form of a SHA-256. Ollama's program shows its first twelve digits, and ends where a list has fewer; so it is
+// made of what is known without reading the files.
+func (f *ModelFile) digest() string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q %d %d", f.Path, f.Bytes, f.Modified.UnixNano())))
 }
 
 // known is what is known already of a model's files.
@@ -154,7 +163,7 @@ func (s *Models) ps(http.ResponseWriter, *http.Request) (any, error) {
 		if expires.IsZero() {
 			expires = time.Now().AddDate(200, 0, 0) // clients show times far off as never
 		}
-		list = append(list, map[string]any{"name": x.file.Name, "model": x.file.Name, "digest": a.Digest, "details": ollama.Details(a),
+		list = append(list, map[string]any{"name": x.file.Name, "model": x.file.Name, "digest": x.file.digest(), "details": ollama.Details(a),
 			"size": all, "size_vram": onGPU, "context_length": x.Context(), "expires_at": expires})
 	}
 	return map[string]any{"models": list}, nil

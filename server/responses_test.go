@@ -1,7 +1,10 @@
 package server_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -117,14 +120,19 @@ func TestResponsesInput(t *testing.T) {
 		`{}`:                            "input is missing",
 		`{"input": 7}`:                  "input should be",
 		`{"input": "x", "store": true}`: "store is true and nothing is kept",
-		`{"input": "x", "previous_response_id": "resp_1"}`:                      "previous_response_id is \"resp_1\" and nothing is kept",
-		`{"input": "x", "conversation": "conv_1"}`:                              "nothing is kept between requests",
-		`{"input": "x", "background": true}`:                                    "background needs a response that is kept",
-		`{"input": "x", "max_output_tokens": 0}`:                                "max_output_tokens is 0",
-		`{"input": "x", "include": ["reasoning.encrypted_content"]}`:            "include has",
-		`{"input": [{"type": "computer_call"}]}`:                                "input[0].type is",
-		`{"input": [{"role": "user", "content": [{"type": "input_image"}]}]}`:   "input[0].content has a part",
-		`{"input": "x", "tools": [{"type": "web_search"}]}`:                     "tools[0].type is",
+		`{"input": "x", "previous_response_id": "resp_1"}`:                             "previous_response_id is \"resp_1\" and nothing is kept",
+		`{"input": "x", "conversation": "conv_1"}`:                                     "nothing is kept between requests",
+		`{"input": "x", "background": true}`:                                           "background needs a response that is kept",
+		`{"input": "x", "max_output_tokens": 0}`:                                       "max_output_tokens is 0",
+		`{"input": "x", "include": ["file_search_call.results"]}`:                      "include has",
+		`{"input": [{"type": "reasoning", "encrypted_content": "gAAA"}]}`:              "input[0].encrypted_content was not made by this server",
+		`{"input": [{"type": "computer_call"}]}`:                                       "input[0].type is",
+		`{"input": [{"role": "user", "content": [{"type": "input_image"}]}]}`:          "input[0].content has a part",
+		`{"input": "x", "tools": [{"type": "code_interpreter"}]}`:                      "tools[0].type is",
+		`{"input": "x", "tools": [{"type": "web_search"}], "tool_choice": "required"}`: "tools[0].type is",
+		`{"input": "x", "tools": [{"type": "namespace", "tools": []}]}`:                "tools[0].name is missing",
+		`{"input": "x", "tools": [{"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "c"}]}]}`: "tools[0].tools[1].type is",
+		`{"input": "x", "tools": [{"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f", "parameters": 7}]}]}`:                 "tools[0].tools[0].parameters should",
 		`{"input": "x", "tools": [{"type": "function"}]}`:                       "tools[0].name is missing",
 		`{"input": "x", "text": {"format": {"type": "json_schema"}}}`:           "text.format.schema is missing",
 		`{"input": "x", "text": {"format": {"type": "xml"}}}`:                   "text.format.type is",
@@ -149,5 +157,84 @@ func TestResponsesJSON(t *testing.T) {
 	var v struct{ Yes *bool }
 	if r.Status != "completed" || json.Unmarshal([]byte(r.Output[0].Content[0].Text), &v) != nil || v.Yes == nil {
 		t.Error(text)
+	}
+}
+
+// TestResponsesAgents: what agents send with every request: tools in namespaces, a search of the web, reasoning that they keep themselves.
+func TestResponsesAgents(t *testing.T) {
+	h, _ := start(t, ridge.Options{}, server.Options{})
+	const tools = `"tools": [{"type": "function", "name": "close", "parameters": {"type": "object", "properties": {}, "additionalProperties": false}},
+		{"type": "namespace", "name": "agents", "description": "d", "tools": [{"type": "function", "name": "close", "strict": true, "parameters": {"type": "object", "properties": {"id": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["id"], "additionalProperties": false}}]},
+		{"type": "web_search", "external_web_access": false}]`
+	const call = `"tool_choice": {"type": "function", "namespace": "agents", "name": "close"}`
+	ask := func(body string) (*http.Response, string) {
+		t.Helper()
+		r, err := http.Post(h.URL+"/v1/responses", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil || r.StatusCode != 200 {
+			t.Fatalf("%d %v %s", r.StatusCode, err, text)
+		}
+		return r, string(text)
+	}
+	r, _ := ask(`{"input": "x", "max_output_tokens": 1, "include": ["reasoning.encrypted_content"], ` + tools + `}`)
+	if got := r.Header.Get("X-Ridge-Left-Out"); got != "tools[2] (web_search)" {
+		t.Errorf("left out is %q", got)
+	}
+	functions := strings.Split(tools, `,
+		{"type": "web`)[0] + "], "
+	_, text := ask(`{"input": "x", "temperature": 0, ` + functions + call + `}`)
+	var a struct {
+		Output []struct{ Type, Name, Namespace, Arguments string }
+	}
+	if err := json.Unmarshal([]byte(text), &a); err != nil || len(a.Output) != 1 || a.Output[0].Name != "close" || a.Output[0].Namespace != "agents" || !strings.Contains(a.Output[0].Arguments, `"id"`) {
+		t.Errorf("%v %s", err, text)
+	}
+	// The same conversation by the texts, and as it comes back from a client.
+	h, _ = start(t, ridge.Options{Template: "{% for m in messages %}{{ m.role }}:{{ m.reasoning_content or '' }}|{{ m.content or '' }}{% for c in m.tool_calls or [] %}{{ c.function.name }}{% endfor %}\n{% endfor %}"}, server.Options{})
+	length := func(item string) int {
+		t.Helper()
+		_, text := ask(`{"max_output_tokens": 1, "input": [{"role": "user", "content": "x"}, ` + item + `, {"role": "user", "content": "y"}]}`)
+		return respond(t, text).Usage.Input
+	}
+	if plain, sealed := length(`{"type": "reasoning", "content": [{"type": "reasoning_text", "text": "seven"}]}`), length(`{"type": "reasoning", "summary": [], "content": null, "encrypted_content": "ridge:c2V2ZW4="}`); plain != sealed || plain <= length(`{"type": "reasoning", "summary": []}`) {
+		t.Errorf("%d tokens with reasoning, %d with the reasoning that was kept", plain, sealed)
+	}
+	if spaced, flat := length(`{"type": "function_call", "call_id": "c", "namespace": "agents", "name": "close", "arguments": "{}"}`), length(`{"type": "function_call", "call_id": "c", "name": "agents__close", "arguments": "{}"}`); spaced != flat {
+		t.Errorf("%d tokens for a call in a namespace, %d for the name that the model knows", spaced, flat)
+	}
+}
+
+// TestResponsesSealed: reasoning that a client keeps itself comes with what it sends back, which says the same.
+func TestResponsesSealed(t *testing.T) {
+	h, _ := start(t, ridge.Options{Template: "{% for m in messages %}{{ m.content }}{% endfor %}<think>\n"}, server.Options{})
+	for _, more := range []string{`, "include": ["reasoning.encrypted_content"]`, ""} {
+		var a struct {
+			Output []struct {
+				Type    string
+				Sealed  string `json:"encrypted_content"`
+				Content []struct{ Text string }
+			}
+		}
+		var status int
+		var text string
+		var err error
+		for tries := 0; tries < 50 && len(a.Output) == 0; tries++ { // the model may end at once, which it was not taught to do after this
+			status, text = post(t, h, "/v1/responses", `{"input": "Once upon a time", "temperature": 1.5, "max_output_tokens": 9`+more+`}`)
+			err = json.Unmarshal([]byte(text), &a)
+		}
+		if err != nil || status != 200 || len(a.Output) == 0 || a.Output[0].Type != "reasoning" {
+			t.Fatalf("%d %v %s", status, err, text)
+		}
+		want := ""
+		if more != "" {
+			want = "ridge:" + base64.StdEncoding.EncodeToString([]byte(a.Output[0].Content[0].Text))
+		}
+		if got := a.Output[0].Sealed; got != want {
+			t.Errorf("%s: encrypted_content is %q, want %q", more, got, want)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/internal/created"
 	"github.com/ridge-llm/ridge/internal/disk"
+	"github.com/ridge-llm/ridge/internal/shelf"
 	"github.com/ridge-llm/ridge/internal/size"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/ollama"
@@ -103,16 +104,21 @@ func (l *library) Create(name string, of *server.ModelFile, c ollama.Creation) e
 	if err != nil {
 		return err
 	}
-	if aliases.Names[name] != "" || onHub(name, "").ref != nil {
-		return fmt.Errorf("%q is another name of a model, or means one of the hub; give another name", name)
+	m := created.Model{Name: name, Files: c.Files, Adapters: c.Adapters, Template: c.Template, System: c.System, Parameters: c.Parameters, License: c.License}
+	for _, x := range c.Messages {
+		m.Messages = append(m.Messages, created.Message(x))
+	}
+	return putCreated(aliases, m, of)
+}
+
+// putCreated keeps a model that is made of another, or of its own files.
+func putCreated(aliases *shelf.Aliases, m created.Model, of *server.ModelFile) error {
+	if aliases.Names[m.Name] != "" || onHub(m.Name, "").ref != nil {
+		return fmt.Errorf("%q is another name of a model, or means one of the hub; give another name", m.Name)
 	}
 	store, err := openCreated()
 	if err != nil {
 		return err
-	}
-	m := created.Model{Name: name, Files: c.Files, Adapters: c.Adapters, Template: c.Template, System: c.System, Parameters: c.Parameters, License: c.License}
-	for _, x := range c.Messages {
-		m.Messages = append(m.Messages, created.Message(x))
 	}
 	switch {
 	case of == nil:

@@ -103,7 +103,17 @@ func TestCreate(t *testing.T) {
 	if a := s.generated("luigi", ""); a.Count != 1 {
 		t.Errorf("luigi created again: %+v", a)
 	}
-	for _, name := range []string{"luigi", "mario", "mario2"} {
+	// A copy is a model of its own. Another name of what it is made of is not its name.
+	s.call("", http.MethodPost, "/api/copy", `{"source": "luigi", "destination": "copied"}`, 200)
+	s.call("", http.MethodPost, "/api/copy", `{"source": "mine", "destination": "other"}`, 200)
+	s.says(s.call("", http.MethodPost, "/api/copy", `{"source": "luigi", "destination": "other"}`, 400), "is another name of a model")
+	if a := s.generated("copied", ""); a.Count != 1 {
+		t.Errorf("a copy: %+v", a)
+	}
+	if n := strings.Count(s.call("", http.MethodGet, "/api/tags", "", 200), `"name":"other"`); n != 1 {
+		t.Errorf("other is listed %d times", n)
+	}
+	for _, name := range []string{"luigi", "copied", "mario", "mario2"} {
 		s.call("", http.MethodDelete, "/api/delete", `{"model": "`+name+`"}`, 200)
 		s.call("", http.MethodPost, "/api/generate", `{"model": "`+name+`", "prompt": "x"}`, 404)
 	}

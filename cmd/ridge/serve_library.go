@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/ridge-llm/ridge/internal/created"
 	"github.com/ridge-llm/ridge/internal/hub"
 	"github.com/ridge-llm/ridge/server"
 	"github.com/ridge-llm/ridge/server/ollama"
@@ -86,7 +87,7 @@ func (l *library) Delete(m server.ModelFile, name string) error {
 		return fmt.Errorf("%s was created of %s, and would be gone too; delete that first", strings.Join(others, ", "), m.Name)
 	}
 	for _, alias := range slices.Sorted(maps.Keys(aliases.Names)) {
-		if model := aliases.Names[alias]; model == m.Name || model == m.Path || slices.Contains(m.Aliases, model) {
+		if model := aliases.Names[alias]; model == m.Name || m.Preset == nil && (model == m.Path || slices.Contains(m.Aliases, model)) { // the path of a created model is of the one that it is made of
 			others = append(others, alias)
 		}
 	}
@@ -128,7 +129,7 @@ func (l *library) Delete(m server.ModelFile, name string) error {
 	return h.Remove(all)
 }
 
-// Copy implements server.Library: the name is one of the user's, which ridge alias lists. It replaces an earlier one.
+// Copy implements server.Library: the name is one of the user's, which ridge alias lists, or of a created model another that is like it. It replaces an earlier one.
 func (l *library) Copy(m server.ModelFile, as string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +140,7 @@ func (l *library) Copy(m server.ModelFile, as string) error {
 	case aliases.File == "":
 		return errors.New("there is no folder for settings, where names of models are kept; set HOME or XDG_CONFIG_HOME of the server")
 	case m.Preset != nil:
-		return fmt.Errorf("%s was created; create another of it under the name %q", m.Name, as)
+		return putCreated(aliases, created.Model{Name: as}, &m)
 	case aliases.Names[as] == "" && onHub(as, "").ref != nil:
 		return fmt.Errorf("%q means a model of the hub; give another name", as)
 	}

@@ -118,6 +118,9 @@ func (f *serveFlags) runMany(cmd *cobra.Command, r *reloading, l net.Listener) e
 		if err != nil {
 			return err
 		}
+		if _, err := ridge.Describe(path); err != nil { // not only once it is asked for
+			return err
+		}
 		named = append(named, modelFile(name, path))
 	}
 	m := server.ModelsOptions{Options: f.server, KeepAlive: time.Duration(f.many.keep), Most: f.many.most,
@@ -242,7 +245,7 @@ func (f *manyFlags) list(named []server.ModelFile) ([]server.ModelFile, error) {
 	for i := range all {
 		x := &all[i]
 		for alias, model := range aliases.Names {
-			if !seen[alias] && (model == x.Name || model == x.Path || slices.Contains(x.Aliases, model)) {
+			if !seen[alias] && (model == x.Name || x.Preset == nil && (model == x.Path || slices.Contains(x.Aliases, model))) { // a created model has the path of another
 				x.Aliases, x.Named = append(x.Aliases, alias), append(x.Named, alias)
 			}
 		}

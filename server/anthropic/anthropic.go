@@ -38,5 +38,9 @@ func Error(e *api.Error) any {
 	if e.Code == api.CodeContextLength && e.Limit > 0 { // in Anthropic's words, by which clients know to shorten a conversation
 		message = fmt.Sprintf("prompt is too long: %d tokens > %d maximum (%s)", e.Tokens, e.Limit, e.Message)
 	}
-	return map[string]any{"type": "error", "error": map[string]string{"type": kind, "message": message}}
+	inner := map[string]any{"type": kind, "message": message}
+	if e.Details != nil {
+		inner["details"] = e.Details
+	}
+	return map[string]any{"type": "error", "error": inner}
 }

@@ -32,6 +32,7 @@ type messagesRequest struct {
 	Thinking struct {
 		Type string `json:"type"` // enabled, adaptive or disabled; "": as the model does by itself
 	} `json:"thinking"`
+	Thread       json.RawMessage `json:"thread"`
 	OutputFormat json.RawMessage `json:"output_format"`
 	OutputConfig struct {
 		Effort string          `json:"effort"`
@@ -92,11 +93,24 @@ func texts(field string, raw json.RawMessage) (string, error) {
 	return strings.Join(all, "\n"), err
 }
 
+// checkThread refuses conversations that the server keeps, in the words by which Anthropic's clients know to send the whole conversation instead.
+func (q *messagesRequest) checkThread() error {
+	if !api.Present(q.Thread) {
+		return nil
+	}
+	err := api.Invalid("thread", "thread is not supported: conversations are not kept between messages; send all of its messages, which are found in the cache of prefixes")
+	err.Details = map[string]any{"error_code": "thread_unsupported_request", "unsupported": []string{"thread"}}
+	return err
+}
+
 // chat converts the request to OpenAI's form. An assistant's message at the end is the beginning of the answer.
 func (q *messagesRequest) chat() (*openai.ChatRequest, error) {
 	c := &openai.ChatRequest{Sampling: openai.Sampling{
 		DiffusionFields: q.DiffusionFields,
 		Model:           q.Model, Stream: q.Stream, MaxTokens: q.MaxTokens, Temperature: q.Temperature, TopP: q.TopP, TopK: q.TopK, Stop: q.StopSequences}}
+	if err := q.checkThread(); err != nil {
+		return nil, err
+	}
 	system, err := texts("system", q.System)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 
 // offer converts Anthropic's tools and tool_choice to OpenAI's form.
 func (q *messagesRequest) offer(c *openai.ChatRequest) error {
-	c.Fields = openai.ToolFieldNames{Name: "tools[%d].name", Parameters: "tools[%d].input_schema"}
+	c.Fields = openai.ToolFieldNames{Name: ".name", Parameters: ".input_schema"}
 	for i, t := range q.Tools {
 		switch {
 		case t.Type != "" && t.Type != "custom":

@@ -25,7 +25,8 @@ type Error struct {
 	Kind    string
 	Param   string // the field at fault
 	Code    string
-	late    bool // the body did not arrive in time
+	Details map[string]any // that Anthropic's clients look for; nil: none
+	late    bool           // the body did not arrive in time
 
 	Tokens, Limit int // of code CodeContextLength: of the request, and of the context; 0: unknown
 }

@@ -25,6 +25,9 @@ type details struct {
 
 // Details is what lists say of a model, of what its files say.
 func Details(a ridge.About) any {
+	if a.Architecture == "" { // of files that have not been read
+		return details{Format: a.Format}
+	}
 	return details{Format: a.Format, Family: a.Architecture, Families: []string{a.Architecture}, Parameters: roughly(a.Parameters), Quantization: a.Type}
 }
 

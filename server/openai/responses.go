@@ -2,7 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,7 +38,9 @@ type responsesRequest struct {
 		Verbosity string          `json:"verbosity"`
 	} `json:"text"`
 
-	history []json.RawMessage // items of the conversation before the input, which have been kept
+	history []json.RawMessage     // items of the conversation before the input, which have been kept
+	spaces  map[string]spacedTool // tools that have a namespace, by the name that the model knows
+	leftOut []string              // tools that are not shown to the model
 }
 
 type responsesReasoning struct {
@@ -47,8 +48,11 @@ type responsesReasoning struct {
 	Summary *string `json:"summary"`
 }
 
-// logprobsOfText is the one thing that include can ask for.
-const logprobsOfText = "message.output_text.logprobs"
+// What include can ask for.
+const (
+	logprobsOfText  = "message.output_text.logprobs"
+	sealedReasoning = "reasoning.encrypted_content"
+)
 
 // responsesRefusals are the unsupported fields.
 var responsesRefusals = map[string]api.Refusal{
@@ -63,8 +67,8 @@ func (q *responsesRequest) Refuses() map[string]api.Refusal { return responsesRe
 // chat converts the request to a chat completion request.
 func (q *responsesRequest) chat() (*ChatRequest, error) {
 	for _, name := range q.Include {
-		if name != logprobsOfText {
-			return nil, api.Invalid("include", "include has %q; %s is all that can be asked for", name, logprobsOfText)
+		if name != logprobsOfText && name != sealedReasoning {
+			return nil, api.Invalid("include", "include has %q; %s and %s are all that can be asked for", name, logprobsOfText, sealedReasoning)
 		}
 	}
 	if q.Text.Verbosity != "" && q.Text.Verbosity != "medium" {
@@ -86,28 +90,6 @@ func (q *responsesRequest) chat() (*ChatRequest, error) {
 		return nil, err
 	}
 	return c, q.format(c)
-}
-
-// offer converts the tools, which are flat here, to those of chat completions.
-func (q *responsesRequest) offer(c *ChatRequest) error {
-	c.Fields, c.Parallel, c.ToolChoice = ToolFieldNames{"tools[%d].name", "tools[%d].parameters"}, q.Parallel, q.ToolChoice
-	for i, raw := range q.Tools {
-		var t struct {
-			Type string `json:"type"`
-		}
-		if json.Unmarshal(raw, &t) != nil || t.Type != "function" {
-			return api.Invalid(fmt.Sprintf("tools[%d].type", i), "tools[%d].type is %q; only function is supported", i, t.Type)
-		}
-		c.Tools = append(c.Tools, fmt.Appendf(nil, `{"type": "function", "function": %s}`, raw))
-	}
-	var named struct {
-		Type string `json:"type"`
-		Name string `json:"name"`
-	}
-	if json.Unmarshal(q.ToolChoice, &named) == nil && named.Type == "function" {
-		c.ToolChoice = fmt.Appendf(nil, `{"type": "function", "function": {"name": %s}}`, api.Quoted(named.Name))
-	}
-	return nil
 }
 
 // format reads text.format: {"type": "json_schema", "name": …, "schema": …}.
@@ -183,6 +165,9 @@ func (s *API) newResponsesAnswer(w http.ResponseWriter, r *http.Request) (*respo
 		return nil, nil, err
 	}
 	serving.Announce(w, all)
+	if len(q.leftOut) > 0 {
+		w.Header().Set(leftOutHeader, strings.Join(q.leftOut, ", "))
+	}
 	id := w.Header().Get("X-Request-Id")
 	if k != nil {
 		id = strings.TrimPrefix(k.id, responsePrefix)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/ridge-llm/ridge"
@@ -138,9 +139,16 @@ func (x *outputItem) body(a *responsesAnswer, done bool) map[string]any {
 		b["summary"], b["content"] = []any{}, []any{}
 		if done {
 			b["content"] = []any{x.part()}
+			if slices.Contains(a.asked.Include, sealedReasoning) {
+				b["encrypted_content"] = seal(x.text.String())
+			}
 		}
 	case "function_call":
-		b["call_id"], b["name"], b["arguments"] = x.call.ID, x.call.Function.Name, x.text.String()
+		t := a.asked.called(x.call.Function.Name)
+		b["call_id"], b["name"], b["arguments"] = x.call.ID, t.name, x.text.String()
+		if t.space != "" {
+			b["namespace"] = t.space
+		}
 	}
 	return b
 }
@@ -187,7 +195,7 @@ func (a *responsesAnswer) end() error {
 	var err error
 	switch x.kind {
 	case "function_call":
-		at["name"], at["arguments"] = x.call.Function.Name, x.text.String()
+		at["name"], at["arguments"] = a.asked.called(x.call.Function.Name).name, x.text.String()
 		err = a.send("response.function_call_arguments.done", at)
 	case "message":
 		part := x.part()

@@ -1,9 +1,11 @@
 package openai
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ridge-llm/ridge/server/api"
 )
@@ -15,6 +17,8 @@ type inputItem struct {
 	Content   json.RawMessage `json:"content"` // a string or parts
 	CallID    string          `json:"call_id"`
 	Name      string          `json:"name"`
+	Space     string          `json:"namespace"` // of the tool
+	Sealed    string          `json:"encrypted_content"`
 	Arguments string          `json:"arguments"`
 	Output    json.RawMessage `json:"output"` // a string or parts
 }
@@ -68,10 +72,15 @@ func (q *responsesRequest) messages(c *ChatRequest) error {
 			if err != nil {
 				return err
 			}
+			if text == "" && x.Sealed != "" {
+				if text, err = unseal(field+".encrypted_content", x.Sealed); err != nil {
+					return err
+				}
+			}
 			assistant().ReasoningContent += text
 		case x.Type == "function_call":
 			m := assistant()
-			m.ToolCalls = append(m.ToolCalls, ToolCall{ID: x.CallID, Type: "function", Function: CallFunction{Name: x.Name, Arguments: x.Arguments}})
+			m.ToolCalls = append(m.ToolCalls, ToolCall{ID: x.CallID, Type: "function", Function: CallFunction{Name: spacedTool{x.Space, x.Name}.shown(), Arguments: x.Arguments}})
 		case x.Type == "function_call_output":
 			text, err := inputText(field+".output", x.Output)
 			if err != nil {
@@ -99,6 +108,23 @@ func (q *responsesRequest) messages(c *ChatRequest) error {
 		}
 	}
 	return nil
+}
+
+// sealMark begins reasoning as clients keep it that do not have the server keep it.
+const sealMark = "ridge:"
+
+// seal is reasoning in the form that such clients send back. It hides nothing: the answer has the text beside it.
+func seal(text string) string {
+	return sealMark + base64.StdEncoding.EncodeToString([]byte(text))
+}
+
+func unseal(field, sealed string) (string, error) {
+	inner, ok := strings.CutPrefix(sealed, sealMark)
+	text, err := base64.StdEncoding.DecodeString(inner)
+	if !ok || err != nil || !utf8.Valid(text) {
+		return "", api.Invalid(field, "%s was not made by this server, and cannot be read; leave the item out", field)
+	}
+	return string(text), nil
 }
 
 // inputText joins the texts of content that is a string or an array of parts.

@@ -13,11 +13,11 @@ import (
 	"github.com/ridge-llm/ridge/server/serving"
 )
 
-// ToolFieldNames is where an API has the parts of tool i, for errors that name them.
+// ToolFieldNames is where an API has the parts of a tool, for errors that name them.
 type ToolFieldNames struct{ Name, Parameters string }
 
 // openAI is used where a request does not say otherwise.
-var openAI = ToolFieldNames{"tools[%d].function.name", "tools[%d].function.parameters"}
+var openAI = ToolFieldNames{".function.name", ".function.parameters"}
 
 const maxTools = 128 // OpenAI's limit
 
@@ -29,9 +29,10 @@ type ToolFields struct {
 	ToolChoice json.RawMessage   `json:"tool_choice"`
 	Parallel   *bool             `json:"parallel_tool_calls"`
 
-	Fields   ToolFieldNames
-	tools    []ridge.Tool // that may be called
-	places   []int        // of them in Tools
+	Fields   ToolFieldNames `json:"-"`
+	At       []string       `json:"-"` // where each of Tools is, for errors; nil: as here
+	tools    []ridge.Tool   // that may be called
+	places   []int          // of them in Tools
 	required bool
 }
 
@@ -57,6 +58,14 @@ func (o *ToolFields) read(m *ridge.Model) error {
 	return nil
 }
 
+// at is where tool i is.
+func (o *ToolFields) at(i int) string {
+	if i < len(o.At) {
+		return o.At[i]
+	}
+	return fmt.Sprintf("tools[%d]", i)
+}
+
 // add reads a tool: {"type": "function", "function": {"name": …, "parameters": …, "strict": …}}.
 func (o *ToolFields) add(i int, raw json.RawMessage) error {
 	var t struct {
@@ -67,8 +76,8 @@ func (o *ToolFields) add(i int, raw json.RawMessage) error {
 			Strict     *bool           `json:"strict"`
 		} `json:"function"`
 	}
-	at := fmt.Sprintf("tools[%d]", i)
-	name, parameters := fmt.Sprintf(o.Fields.Name, i), fmt.Sprintf(o.Fields.Parameters, i)
+	at := o.at(i)
+	name, parameters := at+o.Fields.Name, at+o.Fields.Parameters
 	if json.Unmarshal(raw, &t) != nil {
 		return api.Invalid(at, `%s should be {"type": "function", "function": {"name": …, "parameters": …}}`, at)
 	}
@@ -206,7 +215,7 @@ func (o *ToolFields) constraint(ctx context.Context, s *serving.Service, prompt 
 		field = "tools"
 	}
 	if wrong.Tool >= 0 {
-		field = fmt.Sprintf(o.Fields.Parameters, o.places[wrong.Tool])
+		field = o.at(o.places[wrong.Tool]) + o.Fields.Parameters
 	}
 	return nil, api.Invalid(field, "%s: %s", field, api.Sentence(wrong.Err))
 }
