@@ -55,12 +55,13 @@ func (l *launch) writesBefore(matmuls []backend.Launch) bool {
 	})
 }
 
-// streams reports whether a step's matmuls are computed in blocks of columns, each at once for all rows, and each sequence has one adapter.
-func (l *lora) streams(d *Device, matmuls []backend.Launch, b *backend.Batch) bool {
+// overlaps reports whether the products of a step's matmuls prefetch what is beside them, and each sequence has one adapter. Elsewhere the order of a run
+// gains nothing.
+func (l *lora) overlaps(d *Device, matmuls []backend.Launch, b *backend.Batch) bool {
 	m := b.Rows(l.rows)
 	for _, of := range matmuls {
 		p := of.(*launch).linear
-		if m == 0 || p.matrix.stage != packed || !gemm.Streams(d.tier, p.matrix.weights, m) {
+		if w := p.matrix.weights; m == 0 || p.matrix.stage != packed || gemm.Beside(d.tier, w, 0, min(gemm.NR, w.Rows), m) == 0 {
 			return false
 		}
 	}
@@ -81,7 +82,7 @@ func (d *Device) runAdapted(w *worker, first int, run []backend.Launch) {
 		w.next, w.q8 = s.next[first+i], s.q8[first+i]
 		return run[i].(*launch).linear
 	}
-	if !l.streams(d, run[:last], b) {
+	if !l.overlaps(d, run[:last], b) {
 		for i := range last {
 			begin(i).runAll(w, b)
 		}

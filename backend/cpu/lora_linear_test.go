@@ -27,7 +27,7 @@ func TestAdaptedRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps := testkit.Steps{{3, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}, {40, 1, 1, 12, 1, 1}, {1, 2, 1, 1, 1, 1}}
+		steps := testkit.Steps{{3, 1, 1, 1, 1, 1}, {5, 5, 5, 5, 5, 5}, {40, 1, 1, 12, 1, 1}, {1, 2, 1, 1, 1, 1}}
 		lim := testkit.LimitsFor(steps, 16)
 		lim.Adapters = testkit.CaseSlots
 		p, err := compile.Compile(g, d, w, lim)
