@@ -63,6 +63,20 @@ type Runner interface {
 	Close()
 }
 
+// Pipelined is a Runner of several stages that compute steps side by side: while the last one is at a step, those before it are at the next ones. Everything that a Runner is asked to do
+// in between (copies of pages, swaps, states) is done on every device in its place between the steps.
+type Pipelined interface {
+	Runner
+	// Stages is how many steps keep all devices at work; below 2: none are to be begun ahead.
+	Stages() int
+	// Begin has the stages but the last begin with a step, as RunBody where it wants hidden states and no logits. The batch is the Runner's until the step has ended.
+	Begin(b *backend.Batch, body bool) error
+	// End computes what is left of the step that was begun first. Logits and hidden states are its until the next End.
+	End() error
+	// Abandon ends all steps that have begun; nobody wants their results. After an error fewer are left.
+	Abandon() error
+}
+
 var (
 	_ Runner = (*Program)(nil)
 	_ Runner = (*Group)(nil)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -62,14 +63,21 @@ type output struct {
 	err      error
 }
 
-// buffers are the two steps that can be in flight.
-type buffers [2]InFlight
+// buffers are the steps that can be in flight: two, or one for each stage of a pipeline.
+type buffers []*InFlight
 
-// other is the buffer that is not current, emptied.
-func (b *buffers) other(current *InFlight) *InFlight {
-	f := &b[0]
-	if f == current {
-		f = &b[1]
+// other is a buffer that is neither current nor one of those behind it, emptied.
+func (b *buffers) other(current *InFlight, behind []*InFlight) *InFlight {
+	var f *InFlight
+	for _, f = range *b {
+		if f != current && !slices.Contains(behind, f) {
+			break
+		}
+		f = nil
+	}
+	if f == nil {
+		f = &InFlight{}
+		*b = append(*b, f)
 	}
 	f.requests, f.outputs, f.samples, f.deferred = f.requests[:0], f.outputs[:0], f.samples[:0], false
 	f.prompts, f.drafts = f.prompts[:0], Step{}

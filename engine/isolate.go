@@ -84,6 +84,9 @@ func (l *loop) isolate(failure *stepFailure) error {
 		}
 	}
 	l.pool.sampler.drain()
+	if err := l.pipeline.abandon(); err != nil {
+		return fmt.Errorf("engine: the engine has stopped: %w", err)
+	}
 	l.queue.startOver()
 	return nil
 }

@@ -4,7 +4,7 @@ import "runtime/debug"
 
 // launch schedules a step and gives it to the device, which may still be at current. If no request needs a step, it has none.
 func (l *loop) launch(current *InFlight) (f *InFlight, err error) {
-	f = l.buffers.other(current)
+	f = l.buffers.other(current, l.pipeline.behind)
 	defer catch(&err)
 	q, alone := &l.queue, l.isolated.next()
 	if q.stale && alone != nil {
@@ -32,11 +32,7 @@ func (l *loop) launch(current *InFlight) (f *InFlight, err error) {
 	if current == nil {
 		l.meter.waited(f.launched, l.speculation.took)
 	}
-	run := l.prog.Run
-	if f.onlyHidden() {
-		run = l.prog.RunBody
-	}
-	if err := run(&f.batch); err != nil {
+	if err := l.run(f); err != nil {
 		return f, err
 	}
 	f.expect(l.prog.Limits().Logits - len(f.prompts))
@@ -44,6 +40,17 @@ func (l *loop) launch(current *InFlight) (f *InFlight, err error) {
 		return f, nil
 	}
 	return f, l.pool.sampler.sample(f)
+}
+
+// run gives the device a step.
+func (l *loop) run(f *InFlight) error {
+	switch {
+	case l.pipeline.prog != nil:
+		return l.pipeline.run(f)
+	case f.onlyHidden():
+		return l.prog.RunBody(&f.batch)
+	}
+	return l.prog.Run(&f.batch)
 }
 
 // catch makes an error of a panic.

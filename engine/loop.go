@@ -26,6 +26,7 @@ type loop struct {
 	pool        *samplerPool // of tokens from logits
 	hidden      hiddenStates // for requests without an answer
 	buffers     buffers      // of the steps in flight
+	pipeline    pipeline     // of several stages
 
 	meter    meter // what steps take
 	recorder Recorder
@@ -45,7 +46,9 @@ func (l *loop) init(prog compile.Runner, o Options, in *inbox, h *history) (err 
 	if l.intact == nil {
 		l.intact = func() error { return nil }
 	}
+	l.pipeline = newPipeline(prog, o)
 	settings := o.sched(prog.Limits())
+	settings.Steps = l.pipeline.stages
 	settings.Whole = prog.Encoder() || o.Diffusion != nil
 	asked := func(of func(sched.Shape) float64) func(sched.Shape) float64 { // in µs
 		return func(s sched.Shape) float64 {
@@ -117,7 +120,11 @@ func (l *loop) iterate(current *InFlight) (next *InFlight, more bool) {
 	}
 	err := l.inbox.brokenOff()
 	if err == nil {
-		next, err = l.step(current)
+		if l.pipeline.prog != nil {
+			next, err = l.stepPipelined(current)
+		} else {
+			next, err = l.step(current)
+		}
 	}
 	if err == nil {
 		err = l.pages.kept.settle()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine/kv"
 	"github.com/ridge-llm/ridge/engine/sched"
 )
@@ -48,7 +49,7 @@ func TestSimulation(t *testing.T) {
 		n = min(n, 300)
 	}
 	began := time.Now()
-	var next, seeds, requests, steps, preempted, swapped atomic.Int64
+	var next, seeds, requests, steps, preempted, swapped, full atomic.Int64
 	var all sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
@@ -66,6 +67,9 @@ func TestSimulation(t *testing.T) {
 				steps.Add(int64(s.steps))
 				preempted.Add(int64(s.preempted))
 				swapped.Add(s.swapped)
+				if s.stages != nil {
+					full.Add(int64(s.stages.full))
+				}
 			}
 		})
 	}
@@ -74,6 +78,9 @@ func TestSimulation(t *testing.T) {
 	if n >= 100 && (preempted.Load() < requests.Load()/20 || swapped.Load() == 0) {
 		t.Error("hardly any request was preempted: the simulation does not test that")
 	}
+	if n >= 100 && full.Load() < steps.Load()/20 {
+		t.Errorf("%d of %d steps had one in flight for each stage: the simulation does not test that", full.Load(), steps.Load())
+	}
 }
 
 // simulation is one seed's run.
@@ -81,6 +88,8 @@ type simulation struct {
 	rng      *rand.Rand
 	clock    time.Time
 	runner   *simRunner
+	prog     compile.Runner // the runner, or
+	stages   *simStages     // stages of it; nil: there is one
 	options  Options
 	engine   *Engine
 	current  *InFlight
@@ -147,6 +156,11 @@ func newSimulation(seed uint64) *simulation {
 	}
 	s.pressure = newPressure(seed)
 	s.runner = newSimRunner(lim, rng.IntN(2) == 0, s.drawFaults(), rng, &s.clock)
+	s.prog = s.runner
+	if stages := rand.New(rand.NewPCG(seed, 23)); !s.runner.samples && s.options.Speculation.Drafter == nil && stages.IntN(2) == 0 {
+		s.stages = &simStages{simRunner: s.runner, stages: 2 + stages.IntN(3)}
+		s.prog = s.stages
+	}
 	for range 1 + rng.IntN(4) {
 		s.prompts = append(s.prompts, s.tokens(lim.SeqPages*lim.PageSize))
 	}
@@ -222,8 +236,11 @@ func (s *simulation) start() (err error) {
 		s.runner.overwrite(m)
 	}
 	s.stopped, s.changed, s.current, s.runner.inFlight = false, false, nil, nil
+	if s.stages != nil {
+		s.stages.begun = nil
+	}
 	s.pressure.left, s.pressure.seq = 0, kv.Seq{}
-	if s.engine, err = newEngine(s.runner, s.options); err != nil {
+	if s.engine, err = newEngine(s.prog, s.options); err != nil {
 		return fmt.Errorf("the engine does not start on %+v: %w", s.runner.lim, err)
 	}
 	return nil

@@ -40,7 +40,7 @@ func newStepped(t testing.TB, prog compile.Runner, o Options) *stepped {
 // step is one step of the engine's loop.
 func (s *stepped) step() error {
 	if s.last = s.current; s.last == nil {
-		s.last = s.buffers.other(nil)
+		s.last = s.buffers.other(nil, nil)
 	}
 	next, err := s.loop.step(s.current)
 	s.current = next

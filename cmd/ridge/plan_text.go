@@ -138,7 +138,13 @@ func (r *planReport) printMemory(out io.Writer, row planRow) {
 func (r *planReport) printBatches(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	priced := r.Batches[0].Dollars > 0
-	fmt.Fprint(w, "sequences\tTTFT ms\tITL ms\ttok/s\trequests/s\tcache\t", header(priced), "bound\t\n")
+	bubbles := func(text string) string { // of pipeline stages, where there are any
+		if r.Rows[0].Layout.Pipeline < 2 {
+			return ""
+		}
+		return text + "\t"
+	}
+	fmt.Fprint(w, "sequences\tTTFT ms\tITL ms\ttok/s\trequests/s\tcache\t", header(priced), bubbles("bubble\tof a prompt"), "bound\t\n")
 	for _, e := range r.Batches {
 		note := ""
 		if !r.SLO.Meets(e) {
@@ -147,7 +153,7 @@ func (r *planReport) printBatches(out io.Writer) error {
 		if e.Batch > r.Rows[0].MaxBatch {
 			note = "  does not fit"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%.0f\t%.2f\t%s\t%s%s\t%s\n", e.Batch, inMillis(e.TTFT), inMillis(e.ITL), e.Rate, e.Requests, size.Text(e.Cache), dollars(e.Dollars), e.Bound, note)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%.0f\t%.2f\t%s\t%s%s%s\t%s\n", e.Batch, inMillis(e.TTFT), inMillis(e.ITL), e.Rate, e.Requests, size.Text(e.Cache), dollars(e.Dollars), bubbles(fmt.Sprintf("%.0f %%\t%.0f %%", 100*e.Bubble, 100*e.PromptBubble)), e.Bound, note)
 	}
 	return w.Flush()
 }

@@ -38,6 +38,7 @@ type simulateFlags struct {
 	shape    modelShapeFlags
 	device   string
 	tensor   int
+	pipeline int
 	sequence int
 	method   string
 	trace    traceFlags
@@ -157,6 +158,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl, e := cmd.Flags(), &f.options.Engine
 	fl.StringVar(&f.device, "device", "here", "device: a published one, a file with a profile, or here")
 	fl.IntVar(&f.tensor, "tp", 1, "tensor parallelism: devices that share every layer")
+	fl.IntVar(&f.pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers, of which each is at a step of its own")
 	addSequence(fl, &f.sequence, &f.method)
 	fl.IntVar(&f.options.Concurrency, "concurrency", 0, "keep this many requests running and ignore the trace's arrival times; 0: use them")
 	fl.IntVar(&f.shared, "shared-prefix", 0, "tokens of a prefix that all prompts share, part of their length")
@@ -260,7 +262,7 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 	if f.limits.Context == 0 {
 		f.limits.Context = min(m.Config.Context, f.longest())
 	}
-	l := pass.Layout{Tensor: f.tensor, Pipeline: 1, Data: 1}
+	l := pass.Layout{Tensor: f.tensor, Pipeline: max(f.pipeline, 1), Data: 1}
 	if f.sequence > 1 {
 		l.Sequence, l.Method = f.sequence, f.method
 	} else if f.sequence < 1 || f.method != "" {
@@ -271,9 +273,15 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 		return err
 	}
 	f.options.Cost = s.Seconds
+	if f.pipeline > 1 {
+		f.options.Stages, f.options.RunsAhead = s.StageSeconds, false
+		if f.replicas.Count > 1 || f.apart.Prefill > 0 {
+			return errors.New("--pp is for one server; leave --replicas and --prefill out")
+		}
+	}
 	devices := s.Layout.Devices()
 	if devices > 1 && (f.target > 0 || len(f.learn) > 0 || f.accept != -1) {
-		return errors.New("--target-itl, --learn and --speculate are for one device; leave --tp and --sp out")
+		return errors.New("--target-itl, --learn and --speculate are for one device; leave --tp, --pp and --sp out")
 	}
 	if g, err = pass.Run(g, pass.All, o); err != nil {
 		return err
@@ -424,6 +432,9 @@ func (f *simulateFlags) report(out io.Writer, r *simulate.Result) error {
 	_, err := fmt.Fprintf(out, "%d steps, busy %.0f %% of the time; %d preemptions; %.1f %% of prompt tokens found in the cache of %d tokens, %d pages evicted and reused\n"+
 		"simulated in %.2f s, %.0f times as fast as real time\n",
 		s.Steps, 100*r.Busy, s.Preemptions, 100*float64(s.Found)/float64(max(s.Queried, 1)), s.Pages*s.PageSize, s.Evicted, r.Real, r.Faster)
+	if err == nil && f.pipeline > 1 {
+		_, err = fmt.Fprintf(out, "bubbles: each of %d stages waits for others, or for requests, %.0f %% of the time\n", f.pipeline, 100*(1-r.Busy))
+	}
 	if p := r.Prefill; err == nil && p != nil {
 		_, err = fmt.Fprintf(out, "%d servers for prompts, busy %.0f %% of the time, computed %d; %s crossed, there %.1f ms after the prompt in the mean\n",
 			len(p.Servers), 100*p.Busy, p.Prompts, size.Text(p.Moved), float64(p.Waited)/1e6)

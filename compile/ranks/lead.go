@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/sampling"
@@ -24,13 +25,15 @@ type Lead struct {
 	memory           compile.Memory
 	limits           backend.Limits
 	message          []byte // used again
+	stages           int
+	begun            []ordered // what the other ranks were told and rank 0 has not done, in order
 }
 
-var _ compile.Runner = (*Lead)(nil)
+var _ compile.Pipelined = (*Lead)(nil)
 
 // Start has all ranks compile their parts of g, the graph before the passes, and returns when all have. The Lead owns the world.
 func Start(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tensors, lim backend.Limits, w *world.World) (*Lead, error) {
-	x := &Lead{world: w, limits: lim, slots: make([][]*graph.Weight, w.Size()), pages: make([][]int64, w.Size())}
+	x := &Lead{world: w, limits: lim, stages: o.Layout.Pipeline, slots: make([][]*graph.Weight, w.Size()), pages: make([][]int64, w.Size())}
 	data, err := json.Marshal(begin{lim})
 	if err == nil {
 		err = w.Broadcast(data)
@@ -99,17 +102,31 @@ func (e *lostError) Unwrap() []error { return []error{e.reason, backend.ErrLost}
 
 // together has all ranks do what x.message says, this one by do. What fails here leaves the others waiting: the group is over then.
 func (x *Lead) together(do func() error) error {
-	err := x.world.Broadcast(x.message)
-	if err == nil {
-		if err = do(); err != nil {
-			x.world.Fail(fmt.Errorf("rank 0: %w", err))
-			err = x.world.Err()
-		}
-	}
-	if err != nil {
+	if err := x.world.Broadcast(x.message); err != nil {
 		return &lostError{err}
 	}
+	if len(x.begun) > 0 { // behind steps that rank 0 has still to compute
+		x.begun = append(x.begun, ordered{do: do})
+		return nil
+	}
+	return x.own(do)
+}
+
+// own does rank 0's part of something.
+func (x *Lead) own(do func() error) error {
+	if err := do(); err != nil {
+		x.world.Fail(fmt.Errorf("rank 0: %w", err))
+		return &lostError{x.world.Err()}
+	}
 	return nil
+}
+
+// kept is a list of pages that the caller uses again, for what is done later.
+func (x *Lead) kept(pages []int32) []int32 {
+	if len(x.begun) == 0 {
+		return pages
+	}
+	return slices.Clone(pages)
 }
 
 // say begins a message.
@@ -121,17 +138,20 @@ func (x *Lead) say(what byte, numbers ...int) {
 }
 
 // Run implements compile.Runner.
-func (x *Lead) Run(b *backend.Batch) error {
-	x.say(run)
-	x.message = b.AppendTo(x.message)
-	return x.together(func() error { return x.Program.Run(b) })
-}
+func (x *Lead) Run(b *backend.Batch) error { return x.whole(b, false) }
 
 // RunBody implements compile.Runner.
-func (x *Lead) RunBody(b *backend.Batch) error {
-	x.say(runBody)
-	x.message = b.AppendTo(x.message)
-	return x.together(func() error { return x.Program.RunBody(b) })
+func (x *Lead) RunBody(b *backend.Batch) error { return x.whole(b, true) }
+
+// whole has all ranks compute a step.
+func (x *Lead) whole(b *backend.Batch, body bool) error {
+	if err := x.Abandon(); err != nil {
+		return err
+	}
+	if err := x.Begin(b, body); err != nil {
+		return err
+	}
+	return x.End()
 }
 
 // CopyPage implements compile.Runner.
@@ -159,6 +179,7 @@ func (x *Lead) StatePages(state, into int) (n int) {
 func (x *Lead) StoreState(state int, from int32, into int, pages []int32) error {
 	x.say(storeState, state, int(from), into)
 	x.message = appendInts(x.message, pages)
+	pages = x.kept(pages)
 	return x.together(func() error {
 		return x.state(state, func() error { return x.Program.StoreState(state, from, into, pages) })
 	})
@@ -168,6 +189,7 @@ func (x *Lead) StoreState(state int, from int32, into int, pages []int32) error 
 func (x *Lead) FetchState(state int, to int32, into int, pages []int32) error {
 	x.say(fetchState, state, int(to), into)
 	x.message = appendInts(x.message, pages)
+	pages = x.kept(pages)
 	return x.together(func() error {
 		return x.state(state, func() error { return x.Program.FetchState(state, to, into, pages) })
 	})
@@ -185,6 +207,7 @@ func (x *Lead) state(state int, do func() error) error {
 func (x *Lead) SwapOut(group int, from, to []int32) error {
 	x.say(swapOut, group)
 	x.message = appendInts(x.message, from, to)
+	from, to = x.kept(from), x.kept(to)
 	return x.together(func() error { return x.Program.SwapOut(group, from, to) })
 }
 
@@ -192,6 +215,7 @@ func (x *Lead) SwapOut(group int, from, to []int32) error {
 func (x *Lead) SwapIn(group int, from, to []int32) error {
 	x.say(swapIn, group)
 	x.message = appendInts(x.message, from, to)
+	from, to = x.kept(from), x.kept(to)
 	return x.together(func() error { return x.Program.SwapIn(group, from, to) })
 }
 

@@ -45,6 +45,9 @@ type Options struct {
 	MaxSeqs          int  // requests running at once
 	MaxWaiting       int  // requests waiting at most; more are refused
 
+	// Steps is how many steps are in flight at the same time, each with its part of the running requests and of the prompts' tokens; 0 is 1.
+	Steps int
+
 	// AgingBound, for LongestPrefix: a request that has waited longer goes first, in order of arrival. ns
 	AgingBound int64
 

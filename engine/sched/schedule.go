@@ -74,15 +74,21 @@ func (s *State) Schedule(out *Schedule, cache Cache, now int64) {
 			first++
 		}
 	}
+	most := s.answers(first)
 	for i, r := range s.running {
 		if r.left() <= short {
 			first--
+			if r.left() > 0 && most == 0 {
+				continue
+			}
+			most -= min(r.left(), 1)
 			out.serve(i, min(r.left(), out.budget-first))
 		}
 	}
 	if out.answers = len(out.Chunks); out.answers > 0 {
 		out.limit, out.alone = s.options.limit(out.Shape), out.Shape
 	}
+	out.budget = min(out.budget, s.prompts())
 	stuck := -1
 	for i, r := range s.running {
 		if r.left() > short && !out.dropped[i] && !out.prefill(i) && stuck < 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/sample"
 	"github.com/ridge-llm/ridge/graph"
@@ -17,11 +18,12 @@ import (
 // Options say what to simulate.
 type Options struct {
 	Trace       *trace.Trace
-	Concurrency int                       // requests under way in a closed loop; 0: as the trace says
-	Limits      backend.Limits            // of the program that would run
-	Engine      engine.Options            // of the engine; its clock is the simulation's
-	RunsAhead   bool                      // the device samples tokens itself, so that steps are launched ahead
-	Cost        func(*graph.Step) float64 // how long a step takes, s
+	Concurrency int                         // requests under way in a closed loop; 0: as the trace says
+	Limits      backend.Limits              // of the program that would run
+	Engine      engine.Options              // of the engine; its clock is the simulation's
+	RunsAhead   bool                        // the device samples tokens itself, so that steps are launched ahead
+	Cost        func(*graph.Step) float64   // how long a step takes, s
+	Stages      func(*graph.Step) []float64 // how long each of several pipeline stages takes, in place of Cost, for one server; nil: there is one stage
 	SLO         loadgen.SLO
 	Name        string          // of model and device, for the report
 	Stop        <-chan struct{} // closed when the simulation is to end with ErrStopped; nil: it is not
@@ -81,7 +83,11 @@ func serve(o Options, vocab int, ask func(i int) engine.Request) (*Result, error
 		return nil, err
 	}
 	o.Engine.Clock = d.clock.Now
-	e, err := engine.New(prog, o.Engine)
+	var on compile.Runner = prog
+	if o.Stages != nil {
+		on = &stages{Program: prog, device: d, cost: o.Stages, free: make([]int64, len(o.Stages(&graph.Step{Seqs: []graph.Seq{{New: 1}}, Logits: 1})))}
+	}
+	e, err := engine.New(on, o.Engine)
 	if err != nil {
 		prog.Close()
 		return nil, err

@@ -24,6 +24,9 @@ type Estimate struct {
 	Dollars  float64 `json:"dollars_per_million"` // output tokens; 0 when the device's price is not known
 	Bound    string  `json:"bound"`               // what most of a step's time goes to
 	Cache    int64   `json:"cache_bytes"`         // of the sequences at their longest, on the device with the most
+	// Bubble is the part of the devices' time in which pipeline stages wait for others, in steady state and while one prompt is read; 0 of one stage.
+	Bubble       float64 `json:"bubble,omitempty"`
+	PromptBubble float64 `json:"prompt_bubble,omitempty"`
 }
 
 // MaxBatch is how many sequences fit on each replica at their longest; 0 when not even one does.
@@ -55,7 +58,11 @@ func (s *Setup) Estimate(w Workload, batch int) Estimate {
 		// Prefill fills the steps: the output rate is bound by it.
 		rate *= prefill * float64(w.Output) / (float64(group) * float64(w.Input))
 	}
-	e := Estimate{Batch: batch, ITL: itl, Rate: rate / itl * float64(s.Layout.Data), TTFT: itl/2 + s.first(w, group)}
+	prompt, idle := s.read(w, group)
+	e := Estimate{Batch: batch, ITL: itl, Rate: rate / itl * float64(s.Layout.Data), TTFT: itl/2 + prompt, PromptBubble: idle}
+	if stages > 1 {
+		e.Bubble = 1 - float64(min(stages, max(batch, 1)))*whole/(float64(stages)*itl)
+	}
 	e.Requests = e.Rate / float64(w.Output)
 	e.Bound = s.bound(step)
 	e.Cache = s.CacheBytes(batch, w.Input+w.Output)
@@ -93,27 +100,60 @@ func (s *Setup) giveAdapters(step *graph.Step) {
 	}
 }
 
-// first is how long a whole prompt takes in chunks that fill the steps of a micro-batch. The cost of a chunk grows linearly with
-// the part of the prompt before it, so the mean of the first and the last is that of all.
+// first is how long a whole prompt takes.
 func (s *Setup) first(w Workload, group int) float64 {
-	chunk := max(s.budget-group, 1)
+	took, _ := s.read(w, group)
+	return took
+}
+
+// mostPieces is the most steps that a prompt is divided into which one would have room for: sched.State divides it likewise.
+const mostPieces = 16
+
+// read is how long a whole prompt takes in chunks that fill the steps of a micro-batch or, with pipeline stages, in so many that it is there soonest: while the last stage is at a chunk those before
+// it are at the next ones. idle is the part of the stages' time in which they wait for others.
+func (s *Setup) read(w Workload, group int) (took, idle float64) {
+	most := max(s.budget-group, 1)
+	took, idle = s.chunks(w, group, most)
+	if s.Layout.Pipeline < 2 {
+		return took, 0
+	}
+	for n := 2; n <= mostPieces && n <= w.Input; n++ {
+		if chunk := (w.Input + n - 1) / n; chunk < most {
+			if t, i := s.chunks(w, group, chunk); t < took {
+				took, idle = t, i
+			}
+		}
+	}
+	return took, idle
+}
+
+// chunks is how long a prompt takes in chunks of so many tokens. The cost of a chunk grows linearly with the part of the prompt before it, so the mean of the first and the last is that of
+// all. The first goes through all stages; each further one is done as long after the one before it as the slowest stage takes.
+func (s *Setup) chunks(w Workload, group, chunk int) (took, idle float64) {
 	count := (w.Input + chunk - 1) / chunk
-	at := func(past int) float64 {
+	at := func(past int) (whole, slowest float64) {
 		step := &graph.Step{Logits: group}
 		for range group - 1 {
 			step.Seqs = append(step.Seqs, graph.Seq{New: 1, Past: w.Input + w.Output/2})
 		}
 		step.Seqs = append(step.Seqs, graph.Seq{New: min(chunk, w.Input-past), Past: past})
 		s.giveAdapters(step)
-		whole, _ := s.times(step)
-		return whole
+		return s.times(step)
 	}
 	last := (count - 1) * chunk
-	if count < 3 {
-		return at(0) + float64(count-1)*at(last)
+	whole, slowest := at(0)
+	all := whole
+	took = whole
+	if count > 2 { // the last may be cut short; the one before is whole
+		before, slow := at(last - chunk)
+		all = float64(count-1) * (whole + before) / 2
+		took += float64(count-1)*(slowest+slow)/2 - slowest
 	}
-	// The last may be cut short; the one before is whole.
-	return float64(count-1)*(at(0)+at(last-chunk))/2 + at(last)
+	if count > 1 {
+		one, slow := at(last)
+		all, took = all+one, took+slow
+	}
+	return took, 1 - all/(took*float64(s.Layout.Pipeline))
 }
 
 // bound is the cause of most of a step's time.

@@ -208,6 +208,15 @@ func (s *Setup) Seconds(step *graph.Step) float64 {
 	return whole
 }
 
+// StageSeconds is how long each pipeline stage is busy with a step.
+func (s *Setup) StageSeconds(step *graph.Step) []float64 {
+	all := make([]float64, len(s.stages))
+	for i := range s.stages {
+		all[i] = s.stages[i].price.Predict(step)
+	}
+	return all
+}
+
 // times is how long a step takes from the first stage to the last, and how long the slowest stage is busy with it, s.
 func (s *Setup) times(step *graph.Step) (whole, slowest float64) {
 	for i := range s.stages {
