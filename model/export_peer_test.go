@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -70,5 +71,51 @@ func TestRecurrentLayersListed(t *testing.T) {
 	meta["qwen35.attention.recurrent_layers"] = []bool{false, true}
 	if _, err := model.FromGGUF("m.gguf", meta, merged{4, 8, 32}); err == nil || err.Error() == "" {
 		t.Error("a list of two layers for three was taken")
+	}
+}
+
+// TestIndexerTypesListed: which layers take the choice of the layer before is said in the list that llama.cpp reads; files of GLM 5.2 without one have that
+// model's pattern there and here.
+func TestIndexerTypesListed(t *testing.T) {
+	config := func(context int, types string) []byte {
+		return fmt.Appendf(nil, `{"architectures": ["GlmMoeDsaForCausalLM"], "hidden_size": 64, "intermediate_size": 160, "moe_intermediate_size": 48, "num_hidden_layers": 7,
+			"num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 32, "q_lora_rank": 48, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 16,
+			"n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "norm_topk_prob": true, "routed_scaling_factor": 2.5,
+			"first_k_dense_replace": 1, "index_head_dim": 128, "index_n_heads": 4, "index_topk": 16, "vocab_size": 320, "rms_norm_eps": 1e-5,
+			"rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}, "max_position_embeddings": %d%s}`, context, types)
+	}
+	for _, c := range []struct {
+		context        int
+		types          string
+		listed, shared []bool // listed: the key's value, or nil; shared: without the key
+	}{
+		{4096, ``, nil, nil},
+		{4096, `, "indexer_types": ["full", "shared", "full", "shared", "full", "shared", "full"]`, []bool{true, false, true, false, true, false, true}, nil},
+		{1 << 20, ``, []bool{true, true, true, true, true, true, true}, []bool{false, false, false, true, true, true, false}},
+	} {
+		m, err := model.FromConfig("config.json", config(c.context, c.types))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := m.Export() // reads back what it writes
+		if err != nil {
+			t.Fatal(err)
+		}
+		const key = "glm-dsa.attention.indexer.types"
+		if got, _ := e.Meta[key].([]bool); !slices.Equal(got, c.listed) {
+			t.Errorf("context %d%s: %s is %v and should be %v", c.context, c.types, key, got, c.listed)
+		}
+		delete(e.Meta, key)
+		without, err := model.FromGGUF("m.gguf", e.Meta, merged{8, 48, 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := without.Config.Index.Shared; !slices.Equal(got, c.shared) {
+			t.Errorf("context %d%s: without the list, layers that share are %v and should be %v", c.context, c.types, got, c.shared)
+		}
+		e.Meta[key] = []bool{true, false}
+		if _, err := model.FromGGUF("m.gguf", e.Meta, merged{8, 48, 64}); err == nil {
+			t.Error("a list of two layers for seven was taken")
+		}
 	}
 }

@@ -37,7 +37,7 @@ func (m *Model) shapeInGGUF(x *Exported) {
 }
 
 // unusedKV are the matrices and norms of keys and values that layers which share an earlier one's have in Gemma 3n's files. No graph uses them, but
-// llama.cpp loads them.
+// llama.cpp loads them: what transformers saves has none, and zeros are written.
 func (m *Model) unusedKV(known []Exported) (list []Exported) {
 	c := m.Config
 	if m.Arch != &gemma3n || c.SharedKV == 0 {
@@ -46,10 +46,14 @@ func (m *Model) unusedKV(known []Exported) (list []Exported) {
 	for _, name := range []string{"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"} {
 		first := slices.IndexFunc(known, func(x Exported) bool { return x.Name == "blk.0."+name })
 		for i := c.Layers - c.SharedKV; first >= 0 && i < c.Layers; i++ {
-			like := fmt.Sprintf("blk.%d.%s", i, name)
-			if stored, ok := m.Lookup(like); ok && stored.Err == nil {
-				list = append(list, Exported{Name: like, Shape: slices.Clone(known[first].Shape), Format: stored.Format, Recipe: stored.Recipe})
+			x := Exported{Name: fmt.Sprintf("blk.%d.%s", i, name), Shape: slices.Clone(known[first].Shape), Format: quant.F32}
+			if stored, ok := m.Lookup(x.Name); ok && stored.Err == nil {
+				x.Format, x.Recipe = stored.Format, stored.Recipe
+			} else {
+				rows, cols := x.Size()
+				x.Values = make([]float32, rows*cols)
 			}
+			list = append(list, x)
 		}
 	}
 	return list

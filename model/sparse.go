@@ -1,6 +1,10 @@
 package model
 
-import "github.com/ridge-llm/ridge/graph"
+import (
+	"slices"
+
+	"github.com/ridge-llm/ridge/graph"
+)
 
 // deepseek32 is DeepSeek-V3.2: V3 whose rows attend to the keys that an indexer chooses.
 var deepseek32 = Arch{
@@ -66,22 +70,45 @@ func (f *fields) denseLayers(c *Config) {
 	}
 }
 
-// sharedChoices reads which layers take the choice of the layer before; nil if none do.
+// sharedChoices reads which layers take the choice of the layer before; nil if none do. GGUF lists the layers that choose; llama.cpp takes GLM
+// 5.2's in a file of glm-dsa that lists none and whose context is as long as that model's, as some files of it are.
 func (f *fields) sharedChoices(c *Config) (shared []bool) {
+	const key = "attention.indexer.types"
+	if c.Layers > maxLayers {
+		return nil
+	}
+	shared = make([]bool, c.Layers)
 	types := f.strings("indexer_types")
-	if len(types) != 0 && len(types) != c.Layers {
-		f.fail("field indexer_types lists %d layers and num_hidden_layers says %d", len(types), c.Layers)
-		return nil
-	}
-	some := false
-	for i, kind := range types {
-		if kind != "full" && (kind != "shared" || i == 0) {
-			f.fail("field indexer_types has %q for layer %d; full and, after the first layer, shared are supported", kind, i)
+	list, listed := f.metaList(key).([]bool)
+	switch {
+	case len(types) != 0 && f.eachLayer(c, len(types), "indexer_types"):
+		for i, kind := range types {
+			if kind != "full" && (kind != "shared" || i == 0) {
+				f.fail("field indexer_types has %q for layer %d; full and, after the first layer, shared are supported", kind, i)
+			}
+			shared[i] = kind == "shared"
 		}
-		shared, some = append(shared, kind == "shared"), some || kind == "shared"
+	case listed && f.eachLayer(c, len(list), f.arch+"."+key):
+		if len(list) > 0 && !list[0] {
+			f.fail("field %s.%s says that the first layer takes the choice of a layer before it", f.arch, key)
+		}
+		for i, chooses := range list {
+			shared[i] = !chooses
+		}
+	case !f.isHF() && !listed && f.arch == "glm-dsa" && c.Context >= 1<<20:
+		for i := range shared {
+			shared[i] = i > 2 && i%4 != 2
+		}
 	}
-	if !some {
-		return nil
+	chooses := make([]bool, c.Layers)
+	for i := range chooses {
+		chooses[i] = !shared[i]
+	}
+	if !slices.Contains(shared, true) {
+		shared = nil
+	}
+	if shared != nil || c.Context >= 1<<20 {
+		f.note(key, chooses)
 	}
 	return shared
 }
