@@ -27,7 +27,7 @@ type prefiller struct {
 	url    string
 	pool   *upstream.Pool
 	active atomic.Int64
-	failed atomic.Int64 // when it last did, ns; 0: it did not
+	until  atomic.Int64 // when it is asked again, ns, after it has failed or was full
 	asked  atomic.Int64
 
 	// Where it is asked for pages, as it has last said: what a replica is told before it has answered. nil: not known, or not to be relied on.
@@ -37,6 +37,7 @@ type prefiller struct {
 const (
 	prefillTime = time.Minute     // of one that does not answer; the replica computes the prompt then
 	prefillRest = 5 * time.Second // in which one that failed is not asked
+	prefillFull = 2 * time.Second // in which one whose queue is full is not asked, at most: it says how long (Retry-After)
 	prefillBody = 1 << 20         // bytes of an answer
 	// prefillGrace is for a server that computes a prompt to say so when the replica has answered.
 	prefillGrace = time.Second
@@ -54,10 +55,10 @@ func newPrefillers(urls []string, least int) (*prefillers, error) {
 	return p, nil
 }
 
-// pick is the server with the fewest prompts of those that have not failed of late; nil: there is none.
+// pick is the server with the fewest prompts of those that have not failed, or were not full, of late; nil: there is none.
 func (p *prefillers) pick(now time.Time) (best *prefiller) {
 	for _, x := range p.all {
-		if now.UnixNano()-x.failed.Load() < int64(prefillRest) {
+		if now.UnixNano() < x.until.Load() {
 			continue
 		}
 		if best == nil || x.active.Load() < best.active.Load() {
@@ -91,12 +92,21 @@ func (rt *Router) prefilled(r *http.Request, c *call, body []byte, tokens int) (
 	}
 	id := rand.Text()
 	place := x.place.Load()
-	if place == nil {
-		params := rt.prefillBy(r.Context(), r, c, x, fields, id)
-		if params == nil {
+	for range rt.prefill.all {
+		if place != nil {
+			break
+		}
+		params, full := rt.prefillBy(r.Context(), r, c, x, fields, id)
+		if params != nil {
+			return pointed(fields, params, body), done
+		}
+		if x = rt.prefill.pick(rt.options.Now()); !full || x == nil {
 			return body, done
 		}
-		return pointed(fields, params, body), done
+		place = x.place.Load() // of another, which is not full
+	}
+	if place == nil {
+		return body, done
 	}
 	params := maps.Clone(*place)
 	params["remote_request_id"], params["remote_block_ids"] = json.RawMessage(strconv.Quote(id)), json.RawMessage("null")
@@ -128,31 +138,39 @@ func pointed(fields, params map[string]json.RawMessage, body []byte) []byte {
 	return body
 }
 
-// prefillBy has a server compute a prompt under a name, and returns what a replica is to be told of it; nil: it has failed.
-func (rt *Router) prefillBy(ctx context.Context, r *http.Request, c *call, x *prefiller, fields map[string]json.RawMessage, id string) map[string]json.RawMessage {
+// prefillBy has a server compute a prompt under a name, and returns what a replica is to be told of it; nil: it has failed, or its queue is full, and it is not asked for a while. One that is full
+// has nothing under way for this router, perhaps, and would be chosen again and again before those that work.
+func (rt *Router) prefillBy(ctx context.Context, r *http.Request, c *call, x *prefiller, fields map[string]json.RawMessage, id string) (params map[string]json.RawMessage, full bool) {
 	x.active.Add(1)
 	defer x.active.Add(-1)
 	x.asked.Add(1)
-	params, err := rt.prefillAt(ctx, r, c, x, fields, id)
+	var err error
+	params, err = rt.prefillAt(ctx, r, c, x, fields, id)
 	if refused := (*refusedError)(nil); errors.As(err, &refused) {
-		return nil // the replica says what is wrong with it; other requests are computed there as before
+		if refused.full > 0 {
+			x.until.Store(rt.options.Now().Add(refused.full).UnixNano())
+		}
+		return nil, refused.full > 0 // else the replica says what is wrong with it; other requests are computed there as before
 	}
 	if err != nil {
 		if x.place.Store(nil); r.Context().Err() == nil {
-			x.failed.Store(rt.options.Now().UnixNano())
+			x.until.Store(rt.options.Now().Add(prefillRest).UnixNano())
 			rt.log.Warn("a server for prefill did not compute a prompt; the replica does", "server", x.url, "error", err)
 		}
-		return nil
+		return nil, false
 	}
 	var said string
 	if json.Unmarshal(params["remote_request_id"], &said) == nil && said == id { // it takes names: the next replica need not wait
 		x.place.Store(&params)
 	}
-	return params
+	return params, false
 }
 
-// refusedError is that of a server which refuses a request: the fault is the request's, or its key's.
-type refusedError struct{ code int }
+// refusedError is that of a server which refuses a request: the fault is the request's, or its key's, or the queue is full for so long.
+type refusedError struct {
+	code int
+	full time.Duration // 0: it is not
+}
 
 func (e *refusedError) Error() string { return fmt.Sprintf("it answers %d", e.code) }
 
@@ -189,7 +207,14 @@ func (rt *Router) prefillAt(ctx context.Context, r *http.Request, c *call, x *pr
 		return nil, err
 	}
 	if code := answer.StatusCode; code >= 400 && code < 500 && code != http.StatusNotFound && code != http.StatusMethodNotAllowed {
-		return nil, &refusedError{code}
+		refused := &refusedError{code: code}
+		if busy(answer.Response, text) != nil {
+			refused.full = prefillFull
+			if s, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && s > 0 {
+				refused.full = min(prefillFull, time.Duration(s)*time.Second)
+			}
+		}
+		return nil, refused
 	}
 	var said struct {
 		Params map[string]json.RawMessage `json:"kv_transfer_params"`

@@ -167,9 +167,49 @@ func TestPrefillAhead(t *testing.T) {
 	fails, told = false, nil
 	send()
 	told, hangs = ahead, true
-	if send(); rt.prefill.all[0].failed.Load() != now.read().UnixNano() {
+	if send(); rt.prefill.all[0].until.Load() != now.read().Add(prefillRest).UnixNano() {
 		t.Error("a server that hangs has not failed")
 	}
+}
+
+// TestPrefillFull: a prompt whose server for prefill is full is computed by another, and the full one is not asked for as long as it says, 2 s at most; a limit of a key's is no such answer.
+func TestPrefillFull(t *testing.T) {
+	first, second, replica := newBackend(t, "m"), newBackend(t, "m"), newBackend(t, "m")
+	asked, after, code := 0, "1", "queue_full"
+	first.set(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		w.Header().Set("Retry-After", after)
+		w.WriteHeader(http.StatusTooManyRequests)
+		fmt.Fprintf(w, `{"error":{"code":%q}}`, code)
+	})
+	second.set(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"kv_transfer_params":{"remote_host":"second"}}`)
+	})
+	replica.set(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
+	now := fakeNow()
+	_, s := router(t, Options{Prefill: []string{first.URL, second.URL}, PrefillFrom: 100, Now: now.read}, replica)
+	send := func(wantAsked bool, wantBy string) {
+		t.Helper()
+		asked = 0
+		_, text, err := post(t, s.URL+"/v1/completions", fmt.Sprintf(`{"model":"m","prompt":%q}`, strings.Repeat("word ", 200)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (asked > 0) != wantAsked || strings.Contains(text, `"second"`) != (wantBy == "second") {
+			t.Errorf("the first is asked %d times, and the replica told %s; the prompt should be computed by %q", asked, text[max(0, len(text)-100):], wantBy)
+		}
+	}
+	send(true, "second")
+	send(false, "second")
+	now.add(1100 * time.Millisecond)
+	after = "60"
+	send(true, "second")
+	now.add(1900 * time.Millisecond)
+	send(false, "second")
+	now.add(200 * time.Millisecond)
+	code = "rate_limit_exceeded"
+	send(true, "replica")
+	send(true, "replica")
 }
 
 // manualClock is a clock that is set by hand.
