@@ -16,11 +16,12 @@ import (
 // see minScaledRows for others.
 const minGroupedRows = 36
 
-// Grouped reports whether m rows are enough for grouped matmuls, and fill their last tile so far that the tiles take no more memory than Q8 blocks: 13, 14 and 19 do not.
+// Grouped reports whether m rows are enough for grouped matmuls. Fewer than minGroupedRows must also fill their tiles: so far that these take no more memory than
+// Q8 blocks, which 13, 14 and 19 rows do not, or, with kernels that multiply all of a tile, so far that it is no loss.
 func Grouped(tier Tier, m int) bool {
-	const mostBytes = groupSums*(1+3+1) + groupBlock // of a tile and 32 numbers
-	least := tier.kernels().minGrouped
-	return least > 0 && m >= least && (m+mr-1)/mr*mostBytes <= m*q8BlockBytes
+	k := tier.kernels()
+	full := 16*m >= k.fill*((m+mr-1)/mr*mr)
+	return k.minGrouped > 0 && m >= k.minGrouped && (full || m >= minGroupedRows)
 }
 
 // ScaleGroup is how many numbers of a row of k may share a scale in matmuls with weights of format f; 32: only those of a Q8 block;

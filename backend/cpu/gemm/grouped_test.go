@@ -176,7 +176,24 @@ func (p *matmul) wholeWeight(code float64, i, n int) float64 {
 	return code*half(p.s.scales, block, 0) + half(p.s.mins, group*pairs+in/2, in%2)
 }
 
-// TestGroupedMul multiplies 36 to 257 rows and more than a pass, rows of lengths around K-blocks, and features that NR does not divide, in
+// TestGroupedMemory: as many rows as may be grouped have room where their Q8 blocks would be, whatever the group and the number of rows.
+func TestGroupedMemory(t *testing.T) {
+	eachTier(t, func(t *testing.T, tier Tier) {
+		if tier.kernels().quantizeGrouped == nil {
+			t.Skip("this tier has no grouped matmuls")
+		}
+		for m := 1; m < 3*minGroupedRows; m++ {
+			for group := 32; group <= mostGroup && Grouped(tier, m); group *= 2 {
+				a := GroupedActs(tier, make([]byte, ActBytes(Q8, m, mostGroup)), m, mostGroup, group)
+				if need := (m + mr - 1) / mr * mostGroup / group * a.groupBytes(); need > ActBytes(Q8, m, mostGroup) {
+					t.Errorf("%d rows of %d in groups of %d take %d bytes, and there are %d", m, mostGroup, group, need, ActBytes(Q8, m, mostGroup))
+				}
+			}
+		}
+	})
+}
+
+// TestGroupedMul multiplies 12 to 257 rows and more than a pass, rows of lengths around K-blocks, and features that NR does not divide, in
 // ranges, over stale results.
 func TestGroupedMul(t *testing.T) {
 	eachGrouped(t, func(t *testing.T, tier Tier, f quant.Format, group int) {

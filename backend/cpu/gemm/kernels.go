@@ -60,6 +60,7 @@ type kernels struct {
 	// For grouped matmuls of so many rows or more; nil where there are none. requantScales turns the scales and minima of groups into ratios and offsets in
 	// place, and group scales; requant unpacks codes with those; quantizeGrouped rounds blocks × groups of a row of activations.
 	minGrouped      int
+	fill            int // sixteenths of their tiles that fewer than minGroupedRows must be
 	requantScales   func(scales, mins, groupScales *float32, subBlocks, groups int)
 	requant         [layoutCount]func(panel, w *byte, ratios, offsets *float32, blocks int)
 	groupedTile     groupedFunc
