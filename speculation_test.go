@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"math/rand/v2"
@@ -127,6 +128,48 @@ func TestDraftModel(t *testing.T) {
 	_, err := ridge.Load(demo, ridge.Options{Speculation: ridge.Speculation{Method: "draft_model", Model: other}})
 	if err == nil || !strings.Contains(err.Error(), "the draft model knows 512 tokens and the model 4096") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestAdapterDrafts: with an adapter of the model and a drafter that knows none, on one device and on two that share layers, requests get what they
+// get without drafts, those with the adapter and those without.
+func TestAdapterDrafts(t *testing.T) {
+	path := modelFile(t, "F32")
+	drafters := map[string]ridge.Speculation{"ngram": {Method: "ngram", LookupMin: 1, Always: true}, "suffix": {Method: "suffix", Tokens: 5, Always: true}}
+	const small = "../shared/models/demo-draft"
+	if _, err := os.Stat(small); err == nil {
+		drafters["draft model"] = ridge.Speculation{Method: "draft_model", Model: small, Always: true}
+	}
+	layouts := []ridge.Layout{{}, {Tensor: 2}}
+	var want [2][][]int32 // with the adapter and without
+	ask := func(what string, o ridge.Options) *ridge.Model {
+		o.MaxLoRAs, o.Cache, o.Threads = 1, "f32", 1
+		m := loadFrom(t, path, o)
+		if _, err := m.AddAdapterDir("adapters"); err != nil {
+			t.Fatal(err)
+		}
+		for i, use := range [][]ridge.UseAdapter{{{Name: "pirate", Scale: 1}}, nil} {
+			got := answers(t, m, use...)
+			if want[i] == nil {
+				want[i] = got
+			}
+			if !reflect.DeepEqual(got, want[i]) {
+				t.Errorf("%s, %d adapters: %v; without drafts %v", what, len(use), got, want[i])
+			}
+		}
+		return m
+	}
+	ask("no drafts", ridge.Options{})
+	if reflect.DeepEqual(want[0], want[1]) {
+		t.Error("the adapter changes nothing")
+	}
+	for name, s := range drafters {
+		for _, l := range layouts {
+			m := ask(fmt.Sprintf("%s, %+v", name, l), ridge.Options{Speculation: s, Layout: l})
+			if stats := m.Stats(); stats.AcceptedTokens == 0 || stats.AcceptedTokens == stats.DraftTokens {
+				t.Errorf("%s, %+v: %d of %d drafted tokens were accepted", name, l, stats.AcceptedTokens, stats.DraftTokens)
+			}
+		}
 	}
 }
 
