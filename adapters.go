@@ -106,8 +106,8 @@ func (s *adapterSet) checkName(name string) error {
 	switch {
 	case s.model.limits.Adapters == 0:
 		return invalidRequest("the model was loaded without room for adapters; set MaxLoRAs (--max-loras)")
-	case name == "" || len(name) > 256 || strings.ContainsAny(name, "/\\\x00\n\r"):
-		return invalidRequest(fmt.Sprintf("%q cannot be the name of an adapter: it must have 1 to 256 bytes, no slashes and no line breaks", name))
+	case name == "" || len(name) > 256 || strings.ContainsAny(name, "/\\\x00\n\r") || strings.TrimSpace(name) != name || name == "." || name == "..":
+		return invalidRequest(fmt.Sprintf("%.80q cannot be the name of an adapter: it must have 1 to 256 bytes, no slashes, no line breaks, no spaces at its ends, and be neither . nor ..", name))
 	case name == s.model.name:
 		return invalidRequest(fmt.Sprintf("%q is the model itself; give the adapter another name", name))
 	}

@@ -95,12 +95,19 @@ func TestBadAdapters(t *testing.T) {
 		change(&p)
 		return p.write(t, filepath.Join(dir, name), 1)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "plain.txt"), []byte("no adapter"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	cut := builtinPEFT.write(t, filepath.Join(dir, "cut"), 1)
 	if err := os.Truncate(filepath.Join(cut, "adapter_model.safetensors"), 5000); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, path, want string }{
 		{"a/b", good, "no slashes"},
+		{" ", good, "no spaces at its ends"},
+		{"..", good, "neither . nor .."},
+		{strings.Repeat("x", 1000), good, strings.Repeat("x", 80) + `\" cannot be the name`},
+		{"x", filepath.Join(good, "..", "plain.txt"), "plain.txt is neither a GGUF adapter nor the folder of a PEFT adapter"},
 		{m.Name(), good, "the model itself"},
 		{"x", filepath.Join(dir, "missing"), "no such file"},
 		{"x", changed("rank", `"r": 4`, `"r": 0`), "r is 0"},

@@ -41,7 +41,14 @@ func Open(path string) (*Source, error) {
 	case ext == ".bin" || ext == ".pt" || ext == ".pth":
 		return nil, fmt.Errorf("weights: %s looks like PyTorch weights, which Ridge does not read; %s", path, useSafetensors)
 	}
-	return nil, fmt.Errorf("weights: %s is neither a GGUF nor a .safetensors file; give the path of a .gguf file or of a Hugging Face model directory", path)
+	return nil, &UnknownFileError{path}
+}
+
+// UnknownFileError says that a file is of no kind that Open reads.
+type UnknownFileError struct{ Path string }
+
+func (e *UnknownFileError) Error() string {
+	return fmt.Sprintf("weights: %s is neither a GGUF nor a .safetensors file; give the path of a .gguf file or of a Hugging Face model directory", e.Path)
 }
 
 // readHead is the first bytes of a file, enough to tell what it is.

@@ -132,7 +132,10 @@ func typeName(e *json.UnmarshalTypeError) string {
 	switch k := e.Type.Kind().String(); k {
 	case "int", "int32", "int64", "uint64":
 		return "a whole number in range"
-	case "float64":
+	case "float32", "float64":
+		if strings.HasPrefix(e.Value, "number ") {
+			return "a number in range"
+		}
 		return "a number"
 	case "bool":
 		return "true or false"

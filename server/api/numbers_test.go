@@ -14,6 +14,7 @@ func TestNumbers(t *testing.T) {
 		inner
 		N       int      `json:"n"`
 		T       *float64 `json:"t"`
+		S       float32  `json:"s"`
 		Options struct {
 			Seed *int64 `json:"seed"`
 		} `json:"options"`
@@ -30,6 +31,9 @@ func TestNumbers(t *testing.T) {
 		`{"n": "five"}`:              "n is a JSON string and should be a whole number",
 		`{"t": "hot"}`:               "t is a JSON string and should be a number",
 		`{"t": "NaN"}`:               "t is a JSON string",
+		`{"t": 1e999}`:               "t is a JSON number 1e999 and should be a number in range",
+		`{"s": 1e39}`:                "s is a JSON number 1e39 and should be a number in range",
+		`{"s": {}}`:                  "s is a JSON object and should be a number",
 		`{"n": true}`:                "n is a JSON bool",
 		`{"options": {"seed": [1]}}`: "options.seed is a JSON array",
 		`{"n": 1e300}`:               "n is a JSON number 1e300",

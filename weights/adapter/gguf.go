@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/ridge-llm/ridge/weights"
@@ -20,6 +22,10 @@ const (
 func openGGUF(path string) (*Adapter, error) {
 	s, err := weights.Open(path)
 	if err != nil {
+		var unknown *weights.UnknownFileError
+		if errors.As(err, &unknown) {
+			return nil, fmt.Errorf("adapter: %s is neither a GGUF adapter nor the folder of a PEFT adapter; give the path of one", path)
+		}
 		return nil, err
 	}
 	a := &Adapter{Path: path, Kind: weights.GGUF, Modules: map[string]*Module{}, source: s}
