@@ -79,28 +79,30 @@ func testTree(t *testing.T, g *graph.Graph, w testkit.Weights, d *Device, past, 
 	pages := make([][]int32, len(tokens))
 	for s := range pages {
 		for p := range seqPages {
-			pages[s] = append(pages[s], int32((p*len(tokens)+s)*7%(seqPages*len(tokens))))
+			if pages[s] = append(pages[s], int32((p*len(tokens)+s)*7%(seqPages*len(tokens)))); p < past/16 {
+				pages[s][p] = pages[0][p]
+			}
 		}
 	}
-	var first []part
-	for s := range tokens {
-		first = append(first, part{s, 0, past})
+	var rests []part // of the prompt, behind the pages that are computed once
+	for s := range tokens[1:] {
+		rests = append(rests, part{1 + s, past / 16 * 16, past})
 	}
-	lim := backend.Limits{Tokens: max(past, nodes) * len(tokens), Seqs: len(tokens), Logits: 1, Pages: seqPages * len(tokens), PageSize: 16, SeqPages: seqPages}
+	lim := backend.Limits{Tokens: max(past, (nodes+16)*len(tokens)), Seqs: len(tokens), Logits: 1, Pages: seqPages * len(tokens), PageSize: 16, SeqPages: seqPages}
 	verified := batchOf(tokens, pages, seqPages, part{0, past, past + nodes})
 	verified.TreeLen, verified.Ancestors = []int32{int32(nodes)}, masks
 	for i, path := range branch {
 		verified.Positions[i] = int32(past + len(path) - 1)
 	}
 	lines := batchOf(tokens, pages, seqPages, parts...)
-	outs, err := testkit.Outputs(g, d, w, lim, []*backend.Batch{batchOf(tokens, pages, seqPages, first...), verified, lines})
+	outs, err := testkit.Outputs(g, d, w, lim, []*backend.Batch{batchOf(tokens, pages, seqPages, part{0, 0, past}), batchOf(tokens, pages, seqPages, rests...), verified, lines})
 	if err != nil {
 		t.Fatal(err)
 	}
 	width := g.Output.Axis.Len()
 	for i := range nodes {
-		want := outs[2][(int(lines.QStart[i+1])-1)*width:][:width]
-		if got := outs[1][i*width:][:width]; !slices.Equal(got, want) {
+		want := outs[3][(int(lines.QStart[i+1])-1)*width:][:width]
+		if got := outs[2][i*width:][:width]; !slices.Equal(got, want) {
 			t.Errorf("row %d, with ancestors %b, is not what it is behind them: it begins with %g, and %g is right", i, masks[i], got[:4], want[:4])
 		}
 	}
