@@ -106,7 +106,7 @@ func TestAlternatives(t *testing.T) {
 
 // TestSameSums: what weights take is what ridge plan says.
 func TestSameSums(t *testing.T) {
-	m, err := Load("", Options{Context: 64, Parallel: 1})
+	m, err := Load("", Options{Threads: 1, Context: 64, Parallel: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

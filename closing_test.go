@@ -90,7 +90,7 @@ func anytime(t *testing.T, m *ridge.Model) (refused []error) {
 
 // TestClosing: while a model is closed, and afterwards, all of its methods return, and requests end with ErrClosed.
 func TestClosing(t *testing.T) {
-	o := ridge.Options{MaxLoRAs: 2, Context: 64, Parallel: 2, KVTransfer: ridge.KVTransfer{Secret: "a secret of sixteen bytes", Listen: "127.0.0.1:0"}}
+	o := ridge.Options{Threads: 1, MaxLoRAs: 2, Context: 64, Parallel: 2, KVTransfer: ridge.KVTransfer{Secret: "a secret of sixteen bytes", Listen: "127.0.0.1:0"}}
 	m, err := ridge.Load(modelFile(t, ""), o)
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func TestDiffusion(t *testing.T) {
 		}
 		c := want.Cases[6]
 		for _, path := range []string{dir, file} {
-			m, err := ridge.Load(path, ridge.Options{Backend: "ref", Cache: "f32"})
+			m, err := ridge.Load(path, ridge.Options{Threads: 1, Backend: "ref", Cache: "f32"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestDiffusion(t *testing.T) {
 			}
 		}
 	}
-	m, err := ridge.Load("", ridge.Options{})
+	m, err := ridge.Load("", ridge.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestDiffusion(t *testing.T) {
 
 // TestBuiltinDiffusion: the model in the program knows what it was trained on, and finds several tokens a step where it is sure of them.
 func TestBuiltinDiffusion(t *testing.T) {
-	m, err := ridge.Load("builtin:diffusion", ridge.Options{})
+	m, err := ridge.Load("builtin:diffusion", ridge.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // TestErrors: what is refused or ended can be told apart with errors.Is, and says why.
 func TestErrors(t *testing.T) {
-	m, err := ridge.Load("", ridge.Options{Parallel: 1, Context: 512, MaxWaiting: 1})
+	m, err := ridge.Load("", ridge.Options{Threads: 1, Parallel: 1, Context: 512, MaxWaiting: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func explained(t *testing.T, m *ridge.Model, n int) []ridge.Explanation {
 // TestExplain: the parts of an answer's time add up to it, nearly all of it is known to the engine, an answer among others
 // pays for neighbours, a prompt that is in the cache costs nothing again, and the floor lies below.
 func TestExplain(t *testing.T) {
-	m, err := ridge.Load("", ridge.Options{})
+	m, err := ridge.Load("", ridge.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

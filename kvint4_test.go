@@ -46,7 +46,7 @@ func TestInt4CachePreemption(t *testing.T) {
 	for _, end := range []string{"One day", "The ball", "Her dog was", "In the garden", "She went to", "It rained"} {
 		prompts = append(prompts, begin+end)
 	}
-	o := ridge.Options{Cache: "int4", Threads: 2, Deterministic: true, Context: 192}
+	o := ridge.Options{Cache: "int4", Threads: 1, Deterministic: true, Context: 192}
 	var want []string
 	alone := load(t, o)
 	for _, prompt := range prompts {

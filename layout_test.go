@@ -105,6 +105,9 @@ func withTokenizer(t *testing.T, dir string) string {
 // loadFrom loads a model for a test.
 func loadFrom(t *testing.T, dir string, o ridge.Options) *ridge.Model {
 	t.Helper()
+	if o.Threads == 0 {
+		o.Threads = 1 // on a busy machine threads of small models mostly wait for each other
+	}
 	m, err := ridge.Load(dir, o)
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func TestModelFileChanged(t *testing.T) {
 			if err := os.WriteFile(path, original, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			m, err := ridge.Load(path, ridge.Options{Context: 64, Parallel: 2, PrefixIndex: "none"})
+			m, err := ridge.Load(path, ridge.Options{Threads: 1, Context: 64, Parallel: 2, PrefixIndex: "none"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func rewrite(path string) error {
 // TestModelFileReplaced: a file that another one takes the name of serves on, and is known to be replaced.
 func TestModelFileReplaced(t *testing.T) {
 	path := modelFile(t, "")
-	m, err := ridge.Load(path, ridge.Options{Context: 64})
+	m, err := ridge.Load(path, ridge.Options{Threads: 1, Context: 64})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestPull(t *testing.T) {
 	if total == 0 || last != total {
 		t.Errorf("progress ended at %d of %d bytes", last, total)
 	}
-	m, err := ridge.Load(path, ridge.Options{Context: 64})
+	m, err := ridge.Load(path, ridge.Options{Threads: 1, Context: 64})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func TestConstrainReply(t *testing.T) {
 		{gptTemplate, "", required, []string{thought + "<|channel|>commentary<|message|>I call.<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\":1}"}, []string{thought + final + "12", "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}"}},
 		{gptTemplate, "", auto, []string{final + "Hi {", "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\":1}"}, []string{"<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}"}},
 	} {
-		m, err := Load("", Options{Template: c.template, Context: 16})
+		m, err := Load("", Options{Threads: 1, Template: c.template, Context: 16})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestConstrainReplyRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-	m, err := Load("", Options{Context: 16})
+	m, err := Load("", Options{Threads: 1, Context: 16})
 	if err != nil {
 		t.Fatal(err)
 	}

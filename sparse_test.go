@@ -23,7 +23,7 @@ func TestSparse(t *testing.T) {
 		t.Fatal(err)
 	}
 	hidden := func(path, backend string) []float32 {
-		m, err := ridge.Load(path, ridge.Options{Backend: backend, Cache: "f32"})
+		m, err := ridge.Load(path, ridge.Options{Threads: 1, Backend: backend, Cache: "f32"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,7 +75,7 @@ func TestSpeculationConfig(t *testing.T) {
 // answerOf is a model's greedy answer to a prompt.
 func answerOf(t *testing.T, path string, o ridge.Options, prompt string) (string, ridge.Stats) {
 	t.Helper()
-	o.Deterministic, o.Threads = true, 2
+	o.Deterministic, o.Threads = true, 1
 	m, err := ridge.Load(path, o)
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func TestLatent(t *testing.T) {
 			t.Skip("the reference models in ../shared are not here")
 		}
 		on := func(lim backend.Limits, how keep, o Options) *stepped {
-			dev, err := cpu.New(cpu.Options{Threads: 2, Deterministic: true})
+			dev, err := cpu.New(cpu.Options{Threads: 1, Deterministic: true})
 			if err != nil {
 				t.Fatal(err)
 			}

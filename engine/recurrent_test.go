@@ -28,7 +28,7 @@ func TestRecurrent(t *testing.T) {
 			t.Skip("the reference models are not here:", err)
 		}
 		open := func() backend.Device {
-			d, err := cpu.New(cpu.Options{Threads: 2, Deterministic: true})
+			d, err := cpu.New(cpu.Options{Threads: 1, Deterministic: true})
 			if err != nil {
 				t.Fatal(err)
 			}

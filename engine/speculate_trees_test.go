@@ -29,7 +29,7 @@ func TestTreesOnCPU(t *testing.T) {
 					roomy.Pages = lim.Seqs * lim.SeqPages
 					return still(t, modeldir.Builtin, roomy, o)
 				}
-				dev, err := cpu.New(cpu.Options{Threads: 2, Deterministic: true})
+				dev, err := cpu.New(cpu.Options{Threads: 1, Deterministic: true})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -68,7 +68,7 @@ func stillOn(t testing.TB, open func() (*modeldir.Dir, error), lim backend.Limit
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev, err := cpu.New(cpu.Options{Threads: 2, Deterministic: true})
+	dev, err := cpu.New(cpu.Options{Threads: 1, Deterministic: true})
 	if err != nil {
 		t.Fatal(err)
 	}

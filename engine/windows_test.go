@@ -174,7 +174,7 @@ func TestWindows(t *testing.T) {
 				if device == "ref" {
 					return ref.New(), graph.F32
 				}
-				d, err := cpu.New(cpu.Options{Threads: 2, Deterministic: true})
+				d, err := cpu.New(cpu.Options{Threads: 1, Deterministic: true})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 func child(dir string) {
-	m, err := ridge.Load("", ridge.Options{})
+	m, err := ridge.Load("", ridge.Options{Threads: 1})
 	if err != nil {
 		panic(err)
 	}

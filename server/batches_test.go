@@ -28,6 +28,9 @@ type client struct {
 func withStore(t *testing.T, dir string, o ridge.Options) (c *client, end func()) {
 	t.Helper()
 	leaks.Check(t)
+	if o.Threads == 0 {
+		o.Threads = 1
+	}
 	m, err := ridge.Load("", o)
 	if err != nil {
 		t.Fatal(err)

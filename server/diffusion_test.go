@@ -21,7 +21,7 @@ func TestDiffusion(t *testing.T) {
 	if err := testkit.WriteDiffusion(dir, "../internal/check/testdata/dream"); err != nil {
 		t.Fatal(err)
 	}
-	m, err := ridge.Load(dir, ridge.Options{Backend: "ref"})
+	m, err := ridge.Load(dir, ridge.Options{Threads: 1, Backend: "ref"})
 	if err != nil {
 		t.Fatal(err)
 	}

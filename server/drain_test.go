@@ -21,7 +21,7 @@ import (
 func TestDrainEnds(t *testing.T) {
 	hold := newBrake(5)
 	leaks.Check(t)
-	m, err := ridge.Load("", ridge.Options{})
+	m, err := ridge.Load("", ridge.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // FuzzBodies: no body makes the server panic or blame itself, whichever path it is sent to.
 func FuzzBodies(f *testing.F) {
 	leaks.Check(f)
-	m, err := ridge.Load("", ridge.Options{Context: 64})
+	m, err := ridge.Load("", ridge.Options{Threads: 1, Context: 64})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // TestLeaksAreSeen: what is left behind is counted.
 func TestLeaksAreSeen(t *testing.T) {
 	before, files := len(leaks.Goroutines()), len(leaks.Descriptors())
-	m, err := ridge.Load("", ridge.Options{})
+	m, err := ridge.Load("", ridge.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func (s *listening) until(t *testing.T, status int) string {
 func TestServe(t *testing.T) {
 	hold := newBrake(20)
 	leaks.Check(t)
-	m, err := ridge.Load("", ridge.Options{})
+	m, err := ridge.Load("", ridge.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestServeLoadFails(t *testing.T) {
 // TestHealthAfterFailure: an engine that has stopped is not ready.
 func TestHealthAfterFailure(t *testing.T) {
 	leaks.Check(t)
-	m, err := ridge.Load("", ridge.Options{})
+	m, err := ridge.Load("", ridge.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // an end that is none. The server and the engine go on.
 func TestPanic(t *testing.T) {
 	leaks.Check(t)
-	m, err := ridge.Load("", ridge.Options{})
+	m, err := ridge.Load("", ridge.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

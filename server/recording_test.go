@@ -22,7 +22,7 @@ func TestRecordingOfKey(t *testing.T) {
 		texts := map[string][]int32{}
 		func() {
 			leaks.Check(t)
-			m, err := ridge.Load("", ridge.Options{Record: &file, RecordHidden: true, RecordTenant: of, Speculation: ridge.Speculation{Method: "ngram"}})
+			m, err := ridge.Load("", ridge.Options{Threads: 1, Record: &file, RecordHidden: true, RecordTenant: of, Speculation: ridge.Speculation{Method: "ngram"}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,7 @@ func startEncoder(t *testing.T, architecture string) *httptest.Server {
 		t.Fatal(err)
 	}
 	leaks.Check(t)
-	m, err := ridge.Load(dir, ridge.Options{})
+	m, err := ridge.Load(dir, ridge.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,9 @@ func start(t testing.TB, mo ridge.Options, so server.Options) (*httptest.Server,
 func startFile(t testing.TB, path string, mo ridge.Options, so server.Options) (*httptest.Server, *ridge.Model) {
 	t.Helper()
 	leaks.Check(t)
+	if mo.Threads == 0 {
+		mo.Threads = 1 // on a busy machine threads of small models mostly wait for each other
+	}
 	m, err := ridge.Load(path, mo)
 	if err != nil {
 		t.Fatal(err)

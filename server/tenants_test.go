@@ -58,7 +58,7 @@ func (c tenant) upload(content string) (status int, id string) {
 func serveTenants(t *testing.T, o server.Options, q store.Quota) (*httptest.Server, *server.Server) {
 	t.Helper()
 	leaks.Check(t)
-	m, err := ridge.Load("", ridge.Options{})
+	m, err := ridge.Load("", ridge.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
