@@ -1,6 +1,7 @@
 package ridge
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -38,5 +39,14 @@ func TestCheckContext(t *testing.T) {
 	err := Options{Context: 101}.checkContext(&model.Config{Context: 100}, learned)
 	if err == nil || !strings.Contains(err.Error(), "learned positions for 100 tokens") {
 		t.Error(err)
+	}
+}
+
+// TestContextBounded: a context that no position reaches is refused before anything is counted, which would overflow.
+func TestContextBounded(t *testing.T) {
+	for n, ok := range map[int]bool{0: true, maxContext: true, maxContext + 1: false, 1 << 62: false, math.MaxInt: false, -1: false} {
+		if err := (Options{Context: n}).check(); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "--ctx") {
+			t.Errorf("%d tokens: %v", n, err)
+		}
 	}
 }

@@ -127,6 +127,9 @@ func (o Options) stepTokens() int {
 	return cmp.Or(o.StepTokens, device.StepTokens(name)*max(o.Layout.Sequence, 1))
 }
 
+// maxContext is the most tokens of a context: positions have 32 bits, and what a cache takes is counted in 64.
+const maxContext = 1 << 30
+
 // check refuses settings that mean nothing.
 func (o Options) check() error {
 	switch {
@@ -134,8 +137,8 @@ func (o Options) check() error {
 		return fmt.Errorf("ridge: Threads is %d; 0 (all) or more is possible", o.Threads)
 	case o.Deterministic && device.OnGPU(o.Backend):
 		return errors.New("ridge: Deterministic is set and Backend is a GPU, whose sums depend on how many rows a step has; take the CPU, or leave Deterministic out")
-	case o.Context < 0:
-		return fmt.Errorf("ridge: Context (--ctx) is %d; 0 (the model's) or more is possible", o.Context)
+	case o.Context < 0 || o.Context > maxContext:
+		return fmt.Errorf("ridge: Context (--ctx) is %d; 0 (the model's) to %d is possible", o.Context, maxContext)
 	case o.StepTokens < 0 || o.StepTokens > maxStepTokens:
 		return fmt.Errorf("ridge: a step of %d tokens (--max-num-batched-tokens); 0 (%d) to %d is possible", o.StepTokens, device.StepTokens(o.Backend), maxStepTokens)
 	case o.Swap < 0:
