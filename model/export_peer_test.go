@@ -60,10 +60,14 @@ func TestRecurrentLayersListed(t *testing.T) {
 		"qwen35.feed_forward_length": uint32(64), "qwen35.attention.layer_norm_rms_epsilon": float32(1e-6), "qwen35.vocab_size": uint32(96),
 		"qwen35.ssm.group_count": uint32(2), "qwen35.ssm.state_size": uint32(8), "qwen35.ssm.time_step_rank": uint32(2), "qwen35.ssm.inner_size": uint32(16),
 		"qwen35.ssm.conv_kernel": uint32(4), "qwen35.full_attention_interval": uint32(4), "qwen35.attention.recurrent_layers": []bool{false, true, false},
+		"qwen35.rope.dimension_sections": []int32{11, 11, 10, 0},
 	}
 	m, err := model.FromGGUF("m.gguf", meta, merged{4, 8, 32})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(m.Warnings) > 0 {
+		t.Errorf("%q, and llama.cpp's converter writes nothing else", m.Warnings)
 	}
 	if want := []bool{false, true}; !slices.Equal(m.Config.Recurrent, want) {
 		t.Errorf("layers with a state are %v and the file lists %v", m.Config.Recurrent, want)

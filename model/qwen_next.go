@@ -75,6 +75,9 @@ func readQwen35(f *fields, c *Config) *Config {
 			sections[i] = int32(n)
 		}
 	}
+	if own, ok := f.metaList("rope.dimension_sections").([]int32); ok {
+		sections = own
+	}
 	f.note("rope.dimension_sections", sections)
 	c.Delta.Tiled = !f.isHF() && c.Delta.ValueHeads != c.Delta.KeyHeads
 	return c

@@ -64,7 +64,7 @@ func (f *fields) unread() (names []string) {
 	if f.isHF() {
 		for name, v := range f.hf {
 			if !f.read[name] && !isHarmless(name, v) {
-				names = append(names, fmt.Sprintf("%s (%.40v)", name, v))
+				names = append(names, fmt.Sprintf("%s (%s)", name, brief(v)))
 			}
 		}
 		for _, object := range []string{"rope_parameters", "rope_scaling"} {
@@ -76,13 +76,16 @@ func (f *fields) unread() (names []string) {
 	} else {
 		for name, v := range f.gguf {
 			if short, ours := strings.CutPrefix(name, f.arch+"."); ours && !f.read[name] && !isHarmless(short, v) {
-				names = append(names, fmt.Sprintf("%s (%.40v)", name, v))
+				names = append(names, fmt.Sprintf("%s (%s)", name, brief(v)))
 			}
 		}
 	}
 	slices.Sort(names)
 	return names
 }
+
+// brief is the beginning of a value as text.
+func brief(v any) string { return fmt.Sprintf("%.40s", fmt.Sprint(v)) }
 
 // unreadRope names the parameters of RoPE that no one has looked at. Sets of parameters, by the kind of layer, are looked at in turn.
 func (f *fields) unreadRope(object string, params map[string]any) (names []string) {
@@ -92,7 +95,7 @@ func (f *fields) unreadRope(object string, params map[string]any) (names []strin
 		case isSet:
 			names = append(names, f.unreadRope(object+"."+name, set)...)
 		case !f.read[name] && !isHarmless(name, v):
-			names = append(names, fmt.Sprintf("%s.%s (%.40v)", object, name, v))
+			names = append(names, fmt.Sprintf("%s.%s (%s)", object, name, brief(v)))
 		}
 	}
 	return names

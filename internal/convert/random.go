@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"encoding/binary"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -37,6 +38,16 @@ func (p pools) fill(t *tensor) error {
 	case strings.HasSuffix(t.name, ".bias"): // in F32, of experts a row each
 		_, cols := t.size()
 		t.rows = func(_ []byte, from, to int) []byte { return make([]byte, 4*cols*(to-from)) }
+		return nil
+	case strings.HasSuffix(t.name, ".ssm_a"): // in F32; a state is multiplied by exp of this times something positive, and more than 0 makes it grow without end
+		_, cols := t.size()
+		t.rows = func(buf []byte, from, to int) []byte {
+			buf = buf[:0]
+			for range cols * (to - from) {
+				buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(-1))
+			}
+			return buf
+		}
 		return nil
 	case len(t.shape) == 1:
 		ones := make([]float32, t.shape[0])
