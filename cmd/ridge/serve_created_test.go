@@ -181,6 +181,7 @@ func TestCreateRefused(t *testing.T) {
 	s.says(s.call("", http.MethodPost, "/api/create", `{"model": "m", "from": "nothing"}`, 404), "there is no model")
 	s.call("", http.MethodPost, "/api/generate", `{"model": "m", "prompt": "x"}`, 404)
 	s.says(s.call("", http.MethodPost, "/api/push", `{"model": "mine"}`, 501), "/api/push is not done")
+	s.says(s.call("", http.MethodPost, "/api/me", "", 501), "/api/push is not done")
 }
 
 // adapterOf is the files of an adapter of the built-in model's query projections, with large numbers.

@@ -46,6 +46,7 @@ func (s *Librarian) Routes() map[string]http.HandlerFunc {
 		"POST /api/copy":     s.Handle(s.copy),
 		"POST /api/create":   s.Handle(s.create),
 		"POST /api/push":     s.Handle(s.push),
+		"POST /api/me":       s.Handle(s.push), // whose account it would be, which Ollama's program asks first
 
 		"HEAD /api/blobs/{digest}": s.Handle(s.hasBlob),
 		"POST /api/blobs/{digest}": s.Handle(s.putBlob),
