@@ -52,7 +52,7 @@ func (s adapterSetup) start(t *testing.T) (*engine.Engine, []*engine.Adapter) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev, err := cpu.New(cpu.Options{Threads: 2, Deterministic: true})
+	dev, err := cpu.New(cpu.Options{Threads: 1, Deterministic: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Adapters measures what LoRA adapters cost on the CPU: steps with them and steps of the same program without, by turns in one process, so that what
 // else the machine does falls on both alike.
 //
