@@ -12,7 +12,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Setenv("RIDGE_THREADS", "1") // on a busy machine threads of small models mostly wait for each other
+	if _, given := os.LookupEnv("RIDGE_THREADS"); !given {
+		os.Setenv("RIDGE_THREADS", "1") // on a busy machine threads of small models mostly wait for each other
+	}
 	testscript.Main(m, map[string]func(){"ridge": main})
 }
 
