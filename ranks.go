@@ -32,6 +32,8 @@ type Ranks struct {
 	Meet, Noticed time.Duration
 	// Ended is told when a rank that has been started for this one ends before all have met: nobody waits for it then. It may be nil.
 	Ended <-chan error
+	// Loaded is called by Work when this process has its part of the model, and waits for steps. It may be nil.
+	Loaded func()
 }
 
 // GPUTransport is the Transport, if it is one of GPUs; or else "".
@@ -158,7 +160,11 @@ func (m *Model) work(o Options) error {
 	if err != nil {
 		return err
 	}
-	err = ranks.Work(g, passes, m.device, m.dir, w)
+	loaded := o.Ranks.Loaded
+	if loaded == nil {
+		loaded = func() {}
+	}
+	err = ranks.Work(g, passes, m.device, m.dir, w, loaded)
 	return errors.Join(err, w.Close())
 }
 

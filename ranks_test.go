@@ -84,6 +84,23 @@ func TestRanks(t *testing.T) {
 	}
 }
 
+// TestRankLoaded: a rank says when it has its part of the model, and not at its end, when it is of no use.
+func TestRankLoaded(t *testing.T) {
+	loaded := make(chan int, 2)
+	o := ridge.Options{Layout: ridge.Layout{Tensor: 2}, Threads: 1, Context: 64}
+	if _, _, err := loadRanks(t, modelFile(t, "F32"), o, func(rank int, o *ridge.Options) { o.Ranks.Loaded = func() { loaded <- rank } }); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case rank := <-loaded:
+		if rank != 1 {
+			t.Errorf("rank %d says that it has loaded", rank)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("rank 1 has not said that it has its part of the model")
+	}
+}
+
 // TestRanksAdapters: adapters reach all ranks, and texts are embedded as by one device.
 func TestRanksAdapters(t *testing.T) {
 	path := modelFile(t, "F32")

@@ -200,7 +200,7 @@ func (f *modelFlags) work(ctx context.Context) (worked bool, err error) {
 	}
 	rank := f.options.Ranks.Number
 	f.options.Note = func(text string) { fmt.Fprintf(os.Stderr, "ridge: rank %d: %s\n", rank, text) }
-	defer restCollector()()
+	f.options.Ranks.Loaded = restCollector()
 	if err := ridge.Work(path, f.options); err != nil {
 		return true, fmt.Errorf("rank %d: %w", rank, err)
 	}

@@ -49,8 +49,8 @@ func abortWith(p *compile.Program, w *world.World) {
 	}
 }
 
-// Work does what rank 0 says on this rank's part of a model, until it ends the group, which is no error.
-func Work(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tensors, w *world.World) (err error) {
+// Work does what rank 0 says on this rank's part of a model, until it ends the group, which is no error. It calls loaded when the part is there.
+func Work(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tensors, w *world.World, loaded func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("ranks: panic: %v\n%s", r, debug.Stack())
@@ -87,6 +87,7 @@ func Work(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tens
 	if err := w.Send(0, data); err != nil || answer.Problem != "" {
 		return errors.Join(err, errors.New(answer.Problem))
 	}
+	loaded()
 	k := &worker{program: p, world: w, limits: b.Limits}
 	for {
 		data, err := w.Receive()

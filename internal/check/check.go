@@ -103,7 +103,7 @@ func Work(path string, o Options) error {
 	if err != nil {
 		return err
 	}
-	err = ranks.Work(g, o.passes(o.Devices[0], quantised(b.Model, g)), o.Devices[0], b, w)
+	err = ranks.Work(g, o.passes(o.Devices[0], quantised(b.Model, g)), o.Devices[0], b, w, func() {})
 	return errors.Join(err, w.Close())
 }
 
