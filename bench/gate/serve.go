@@ -14,6 +14,9 @@ import (
 // ready is the timeout of loading the model.
 const ready = 2 * time.Minute
 
+// adapter is the name that -lora gets.
+const adapter = "adapter"
+
 // server is a running ridge serve.
 type server struct {
 	gate *gate
@@ -34,6 +37,9 @@ func (g *gate) start(more ...string) (*server, error) {
 	}
 	ctx, interrupt := context.WithCancel(context.Background())
 	args := append([]string{"serve", g.model, "--listen", address, "--data-dir", "off"}, append(g.settings(), more...)...)
+	if g.lora != "" {
+		args = append(args, "--lora", adapter+"="+g.lora)
+	}
 	process := exec.CommandContext(ctx, g.ridge, args...)
 	process.Cancel = func() error { return process.Process.Signal(os.Interrupt) }
 	process.Stderr = log
@@ -60,7 +66,7 @@ func (s *server) warm() error {
 	}
 	g := s.gate
 	warm := fmt.Sprintf("constant:n=%d,in=%d,out=8", 2*g.parallel, min(g.context/2, 100))
-	if out, err := g.output("bench", "serve", s.url, "--trace", warm, "--concurrency", strconv.Itoa(g.parallel)); err != nil {
+	if out, err := g.requests(s.url, "--trace", warm, "--concurrency", strconv.Itoa(g.parallel)); err != nil {
 		return fmt.Errorf("warming up: %w\n%s", err, out)
 	}
 	return nil
@@ -68,10 +74,18 @@ func (s *server) warm() error {
 
 // load sends the server a workload and writes the clients' report to a file.
 func (s *server) load(w workload, report string) error {
-	if out, err := s.gate.output(append([]string{"bench", "serve", s.url, "--output", report}, w.flags()...)...); err != nil {
+	if out, err := s.gate.requests(s.url, append([]string{"--output", report}, w.flags()...)...); err != nil {
 		return fmt.Errorf("%s: ridge bench serve: %w\n%s", w.name, err, out)
 	}
 	return nil
+}
+
+// requests has clients send a server requests, with the adapter if there is one.
+func (g *gate) requests(url string, flags ...string) (string, error) {
+	if g.lora != "" {
+		flags = append(flags, "--served-model-name", adapter)
+	}
+	return g.output(append([]string{"bench", "serve", url}, flags...)...)
 }
 
 // free is an unused address.
