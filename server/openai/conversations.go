@@ -157,14 +157,14 @@ func (q *conversationRequest) listed() ([]json.RawMessage, error) {
 	return input.listed(store.NewResponseID())
 }
 
-// checkMetadata holds metadata to OpenAI's limits.
-func (q *conversationRequest) checkMetadata() error {
-	if len(q.Metadata) > 16 {
-		return api.Invalid("metadata", "metadata has %d entries; 16 are possible", len(q.Metadata))
+// checkMetadata holds metadata to OpenAI's limits: it is kept, sent back, and in memory as long as an answer waits.
+func checkMetadata(all map[string]string) error {
+	if len(all) > 16 {
+		return api.Invalid("metadata", "metadata has %d entries; 16 are possible", len(all))
 	}
-	for _, key := range slices.Sorted(maps.Keys(q.Metadata)) {
-		if len(key) > 64 || len(q.Metadata[key]) > 512 {
-			return api.Invalid("metadata", "metadata has the key %.64q with %d and a value with %d bytes; 64 and 512 are possible", key, len(key), len(q.Metadata[key]))
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if len(key) > 64 || len(all[key]) > 512 {
+			return api.Invalid("metadata", "metadata has the key %.64q with %d and a value with %d bytes; 64 and 512 are possible", key, len(key), len(all[key]))
 		}
 	}
 	return nil
@@ -178,7 +178,7 @@ func (s *Kept) createConversation(w http.ResponseWriter, r *http.Request) (any, 
 			return nil, err
 		}
 	}
-	if err := q.checkMetadata(); err != nil {
+	if err := checkMetadata(q.Metadata); err != nil {
 		return nil, err
 	}
 	items, err := q.listed()
@@ -204,7 +204,7 @@ func (s *Kept) changeConversation(w http.ResponseWriter, r *http.Request) (body 
 	if err := s.ReadBody(w, r, &q); err != nil {
 		return nil, err
 	}
-	if err := q.checkMetadata(); err != nil {
+	if err := checkMetadata(q.Metadata); err != nil {
 		return nil, err
 	}
 	err = s.kept.change(stored.View(s.kept.store, r), r.PathValue("id"), func(c *keptConversation) error {

@@ -74,6 +74,12 @@ func (q *responsesRequest) chat() (*ChatRequest, error) {
 	if q.Text.Verbosity != "" && q.Text.Verbosity != "medium" {
 		return nil, api.Invalid("text.verbosity", "text.verbosity is %q; state the wanted length in the instructions", q.Text.Verbosity)
 	}
+	if err := checkMetadata(q.Metadata); err != nil {
+		return nil, err
+	}
+	if s := q.Reasoning.Summary; s != nil && len(*s) > 64 { // it is sent back
+		return nil, api.Invalid("reasoning.summary", "reasoning.summary is %.64q; auto, concise and detailed are OpenAI's, and no summary is made", *s)
+	}
 	if q.MaxTokens != nil && *q.MaxTokens < 1 {
 		return nil, api.Invalid("max_output_tokens", "max_output_tokens is %d; it must be 1 or more", *q.MaxTokens)
 	}
