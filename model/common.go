@@ -184,15 +184,25 @@ func (f *fields) only(hf string, wanted bool) {
 	}
 }
 
-// pattern is after how many layers one has no window, by a number of config.json or of GGUF.
+// pattern tells which layers have a window: all but one in so many by a number of config.json or of GGUF, or those that a GGUF file lists.
 func (f *fields) pattern(otherwise int) func(layer int) bool {
+	const key = "attention.sliding_window_pattern"
+	if list, ok := f.metaList(key).([]bool); ok {
+		f.note(key, list)
+		return func(layer int) bool {
+			if layer >= len(list) {
+				f.fail("field %s.%s lists %d layers and block_count says more", f.arch, key, len(list))
+			}
+			return layer < len(list) && list[layer]
+		}
+	}
 	every := otherwise
 	if s, ok := f.value("sliding_window_pattern").(string); ok { // "LLLG": local, …, global
 		every = len(s)
 	} else {
-		every = f.sizeOr("sliding_window_pattern", "attention.sliding_window_pattern", otherwise)
+		every = f.sizeOr("sliding_window_pattern", key, otherwise)
 	}
-	f.note("attention.sliding_window_pattern", uint32(every))
+	f.note(key, uint32(every))
 	return func(layer int) bool { return every > 0 && (layer+1)%every != 0 }
 }
 

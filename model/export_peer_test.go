@@ -123,3 +123,35 @@ func TestIndexerTypesListed(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowedLayersListed: llama.cpp's converter lists the layers with windows of OLMo 3 and EXAONE 4, where other files have a number.
+func TestWindowedLayersListed(t *testing.T) {
+	b, err := modeldir.Open(filepath.Join("..", "internal", "check", "testdata", "olmo3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	e, err := b.Model.Export()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const key = "olmo2.attention.sliding_window_pattern"
+	for _, sliding := range [][]bool{{true, true, true, false}, {false, true, false, true}, {true}} {
+		e.Meta[key] = sliding
+		m, err := model.FromGGUF("m.gguf", e.Meta, merged{4, 8, 32})
+		if len(sliding) != b.Model.Config.Layers {
+			if err == nil {
+				t.Errorf("a list of %d layers was taken", len(sliding))
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, window := range m.Config.Windows {
+			if window > 0 != sliding[i] {
+				t.Errorf("layer %d has a window of %d and the list is %v", i, window, sliding)
+			}
+		}
+	}
+}
