@@ -70,6 +70,9 @@ func startMany(t *testing.T, names []string, fit float64, o server.ModelsOptions
 		}
 	}
 	o.Load = func(f server.ModelFile) (*ridge.Model, error) {
+		if f.Name == "broken" {
+			panic("of a reader of files")
+		}
 		m, err := r.Load(f.Path, manyOptions)
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -255,6 +258,18 @@ func TestModelsTooLarge(t *testing.T) {
 	}
 	if s.loads["a"] != 0 {
 		t.Error("a was loaded")
+	}
+}
+
+// TestModelsBroken: a panic while a model is loaded fails the requests to it, and no others.
+func TestModelsBroken(t *testing.T) {
+	s := startMany(t, []string{"a", "broken"}, 0, server.ModelsOptions{})
+	for range 2 {
+		s.say(t, "broken", "", 500)
+		s.say(t, "a", "", 200)
+	}
+	if names := s.loaded(t); !slices.Equal(names, []string{"a"}) {
+		t.Errorf("%v are loaded", names)
 	}
 }
 

@@ -270,7 +270,11 @@ func (s *residents) loadFor(x *resident, l *loading) error {
 	}
 	began := time.Now()
 	for {
-		m, err := s.load(l.file)
+		var m *ridge.Model
+		err := serving.Contained(func() (err error) { // the other models answer on, whatever is wrong with a file
+			m, err = s.load(l.file)
+			return err
+		})
 		if err == nil {
 			server := s.open(m, l.file)
 			s.mu.Lock()

@@ -47,10 +47,12 @@ func (s *API) inBackground(w http.ResponseWriter, r *http.Request, a *responsesA
 		defer underWay()
 		defer end()
 		defer stop(nil)
-		err := a.announce()
-		if err == nil {
-			err = s.Run(ctx, all, a.add)
-		}
+		err := serving.Contained(func() error {
+			if err := a.announce(); err != nil {
+				return err
+			}
+			return s.Run(ctx, all, a.add)
+		})
 		a.ended(ctx, r, err)
 	}()
 	if a.log == nil {
