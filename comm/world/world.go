@@ -68,6 +68,7 @@ type World struct {
 	inbox      chan []byte   // of a rank that does not lead: what rank 0 sends
 	replies    []chan []byte // of rank 0: by rank
 	mu         sync.Mutex
+	leaving    bool // Close has begun: that others leave is no failure
 	err        error
 	ended      chan struct{} // closed when err is set
 	hearing    sync.WaitGroup
@@ -182,7 +183,7 @@ func (w *World) Fail(err error) { w.fail(err, -1) }
 // fail is Fail for an error that a rank has told, who need not be told.
 func (w *World) fail(err error, from int) {
 	w.mu.Lock()
-	if w.err != nil {
+	if w.err != nil || w.leaving && !errors.Is(err, ErrOver) {
 		w.mu.Unlock()
 		return
 	}
@@ -270,7 +271,11 @@ func (w *World) Reason(err error) error {
 // Close leaves the group: of rank 0 it ends it for all. No collective may be under way.
 func (w *World) Close() error {
 	wait := parting
-	if w.Err() == nil {
+	w.mu.Lock()
+	w.leaving = true // those that are told first leave before the others are told
+	over := w.err == nil
+	w.mu.Unlock()
+	if over {
 		for _, l := range w.links {
 			if l != nil {
 				_ = l.write(bye, nil, w.noticed) // whoever is gone need not know

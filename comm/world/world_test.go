@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -347,5 +348,31 @@ func TestReason(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// TestLeaveOneByOne: ranks that leave as soon as they hear of the group's end are not missed by those that have not heard of it yet.
+func TestLeaveOneByOne(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8)) // else they seldom overtake one another
+	for range 10 {
+		worlds, errs := meet(t, 8, func(o *world.Options) { o.Transport = world.TCP })
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		var wait sync.WaitGroup
+		for _, w := range worlds[1:] {
+			wait.Go(func() {
+				if _, err := w.Receive(); !errors.Is(err, world.ErrOver) {
+					t.Errorf("rank %d: %v", w.Rank(), err)
+				}
+				if err := w.Close(); err != nil {
+					t.Errorf("rank %d leaves: %v", w.Rank(), err)
+				}
+			})
+		}
+		if err := worlds[0].Close(); err != nil {
+			t.Fatal(err)
+		}
+		wait.Wait()
 	}
 }
