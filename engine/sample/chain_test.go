@@ -145,7 +145,7 @@ func (o *chainOracle) dry() {
 	before := slices.Clone(o.logits)
 	for id := range o.logits {
 		longest := -1
-		for place := 0; place < len(all); place++ { // the token occurred there, behind n of the latest
+		for place := 1; place < len(all); place++ { // the token occurred there, behind n of the latest; before the first there is nothing to repeat
 			if all[place] != int32(id) {
 				continue
 			}
