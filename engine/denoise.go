@@ -67,8 +67,8 @@ func (m *Diffusion) BlockLength() int {
 	return diffusion.DefaultBlock
 }
 
-// guided reports whether each step is two passes, the second with all of the prompt masked; d may be nil.
-func (d *denoising) guided() bool { return d != nil && d.options.CFGScale > 0 }
+// guided reports whether each step is two passes, the second with all of the prompt masked.
+func (d *denoising) guided() bool { return d.options.CFGScale > 0 }
 
 // unseen reports whether the pass at hand does not see the prompt; d may be nil.
 func (d *denoising) unseen() bool { return d != nil && d.masked }

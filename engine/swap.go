@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math"
 	"time"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -31,9 +30,6 @@ const SwapLag = 50 * time.Microsecond
 // swapPrice is what it costs to compute a request's cache again, in steps of so many tokens at most and what price says of each, and to move
 // it to host memory and back, µs. Pages that others hold too will be found when it goes on, so only its own count for computing; moved are all.
 func (p *pages) swapPrice(r *request, stepTokens int, price func(sched.Shape) float64) (recompute, swap float64) {
-	if r.denoising.guided() {
-		return 0, math.Inf(1) // of its two sequences one would stay
-	}
 	swap = 2e6 * (SwapLag.Seconds() + p.moved(&r.seq)*p.swapPage.Seconds())
 	own := min(p.Returns(&r.seq)[p.main]*p.PageSize(), r.sched.Computed)
 	return computing(r.sched.Computed-own, r.sched.Computed, stepTokens, price), swap
