@@ -29,6 +29,7 @@ type Group struct {
 	alike    bool      // all devices have all logits
 	tensor   int       // devices of a stage
 	joints   [][]joint // by cache group; nil: pages of the devices cannot be joined
+	flight   flight    // steps that have begun
 }
 
 // Member is a device of a group, with the graph before the passes as that device computes it, and what the passes do for it. The graphs of a group are of one model, and
@@ -90,6 +91,7 @@ func CompileMembers(l pass.Layout, members []Member, files Tensors, lim backend.
 	}
 	x.last = x.programs[l.Number(pass.Rank{Stage: l.Pipeline - 1})]
 	x.tensor = l.Tensor
+	x.newFlight(l, members)
 	alike := !slices.ContainsFunc(members, func(m Member) bool { return reflect.TypeOf(m.Device) != reflect.TypeOf(members[0].Device) })
 	if alike && len(members) == l.Tensor*l.Pipeline { // else pages of some are of no use to others
 		x.joints = x.joinPages()
@@ -137,10 +139,22 @@ func (x *Group) abort(err error) {
 	}
 }
 
-// each has every device do something, all at the same time. A device that fails ends what the others wait for.
+// each has every device do something, all at the same time, when steps that have begun are done.
 func (x *Group) each(do func(p *Program) error) error {
-	errs := make(chan error, len(x.programs))
-	for _, p := range x.programs {
+	if err := x.Abandon(); err != nil {
+		return err
+	}
+	err := x.sideBySide(x.programs, do)
+	if err != nil {
+		x.reset()
+	}
+	return err
+}
+
+// sideBySide has some devices do something at the same time. One that fails ends what all others wait for; the first error is the result.
+func (x *Group) sideBySide(programs []*Program, do func(p *Program) error) (first error) {
+	errs := make(chan error, len(programs))
+	for _, p := range programs {
 		go func() {
 			err := guarded(p, do)
 			if err != nil {
@@ -149,18 +163,19 @@ func (x *Group) each(do func(p *Program) error) error {
 			errs <- err
 		}()
 	}
-	var first error
-	for range x.programs {
+	for range programs {
 		if err := <-errs; err != nil && first == nil {
 			first = err
 		}
 	}
-	if first != nil {
-		for _, c := range x.comms {
-			c.Reset()
-		}
-	}
 	return first
+}
+
+// reset makes the groups of devices whole again after an abort. None is at anything.
+func (x *Group) reset() {
+	for _, c := range x.comms {
+		c.Reset()
+	}
 }
 
 // guarded is do, with a panic as an error: it would end the process here, where no caller can take it in.
@@ -236,32 +251,26 @@ func (x *Group) StatePages(state, into int) (n int) {
 
 // StoreState implements Runner.
 func (x *Group) StoreState(state int, from int32, into int, pages []int32) error {
+	pages = x.kept(pages)
 	return x.all(func(p *Program) error { return p.StoreState(state, from, into, pages) })
 }
 
 // FetchState implements Runner.
 func (x *Group) FetchState(state int, to int32, into int, pages []int32) error {
+	pages = x.kept(pages)
 	return x.all(func(p *Program) error { return p.FetchState(state, to, into, pages) })
 }
 
 // SwapOut implements Runner.
 func (x *Group) SwapOut(group int, from, to []int32) error {
+	from, to = x.kept(from), x.kept(to)
 	return x.all(func(p *Program) error { return p.SwapOut(group, from, to) })
 }
 
 // SwapIn implements Runner.
 func (x *Group) SwapIn(group int, from, to []int32) error {
+	from, to = x.kept(from), x.kept(to)
 	return x.all(func(p *Program) error { return p.SwapIn(group, from, to) })
-}
-
-// all does something on one device after the other.
-func (x *Group) all(do func(p *Program) error) error {
-	for _, p := range x.programs {
-		if err := do(p); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Logits implements Runner.
@@ -342,6 +351,7 @@ func (x *Group) PrefaultAhead(most int64) {
 
 // Close implements Runner. The devices stay.
 func (x *Group) Close() {
+	_ = x.Abandon()    // nobody wants its results
 	_ = leave(x.ranks) // what is left goes with the devices
 	for _, p := range x.programs {
 		p.Close()

@@ -78,6 +78,6 @@ type Pipelined interface {
 }
 
 var (
-	_ Runner = (*Program)(nil)
-	_ Runner = (*Group)(nil)
+	_ Runner    = (*Program)(nil)
+	_ Pipelined = (*Group)(nil)
 )

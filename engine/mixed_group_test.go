@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -16,47 +18,111 @@ import (
 	"github.com/ridge-llm/ridge/pass"
 )
 
-// TestMixedGroup: stages of a pipeline on different backends give the tokens of one device, whichever is first.
+// startMixed is an engine on a small model of two stages on devices of two backends, which have a step each in flight. fail is asked after each step of the CPU.
+func startMixed(t *testing.T, refFirst bool, tensor int, lim backend.Limits, fail func(*backend.Batch) error) *engine.Engine {
+	t.Helper()
+	b, err := modeldir.Open("../internal/check/testdata/llama-default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var given, refs, cpus []backend.Device
+	for range tensor {
+		c, err := cpu.New(cpu.Options{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs, cpus = append(refs, ref.New()), append(cpus, &faultyRank{c, fail})
+	}
+	if given = append(refs, cpus...); !refFirst {
+		given = append(cpus, refs...)
+	}
+	prog, err := compile.CompileGroup(g, pass.Options{Layout: pass.Layout{Tensor: tensor, Pipeline: 2, Data: 1}}, given, b, lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := prog.Stages(); n != 2 {
+		t.Fatalf("stages on devices of their own have %d steps in flight", n)
+	}
+	e, err := engine.New(prog, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		e.Close()
+		for _, d := range given {
+			d.Close()
+		}
+		b.Close()
+	})
+	return e
+}
+
+// TestMixedGroup: stages of a pipeline on different backends, which are at a step each, give the tokens of one device, whichever is first, one request after the other and side by side.
 func TestMixedGroup(t *testing.T) {
 	one := start(t, roomy)
 	var want [][]int32
 	for i := range 6 {
 		want = append(want, wait(t, submit(t, one, context.Background(), request(i, 5+9*i, 24))).tokens)
 	}
-	for _, first := range []bool{true, false} {
-		b, err := modeldir.Open("../internal/check/testdata/llama-default")
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := cpu.New(cpu.Options{Threads: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		devices := []backend.Device{ref.New(), c}
-		if !first {
-			devices = []backend.Device{c, ref.New()}
-		}
-		prog, err := compile.CompileGroup(g, pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 2, Data: 1}}, devices, b, roomy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := engine.New(prog, engine.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range want {
-			if r := wait(t, submit(t, e, context.Background(), request(i, 5+9*i, 24))); r.final.Err != nil || !slices.Equal(r.tokens, want[i]) {
-				t.Errorf("ref first %v: request %d: %v (%v), want %v", first, i, r.tokens, r.final.Err, want[i])
+	tight := roomy
+	tight.Pages = 9
+	for name, lim := range map[string]backend.Limits{"roomy": roomy, "tight": tight} {
+		for _, refFirst := range []bool{true, false} {
+			for tensor := 1; tensor <= 2; tensor++ {
+				e := startMixed(t, refFirst, tensor, lim, works)
+				for range 2 { // the second time from the cache
+					var done []<-chan result
+					for i := range want {
+						done = append(done, submit(t, e, context.Background(), request(i, 5+9*i, 24)))
+					}
+					for i, d := range done {
+						if r := wait(t, d); r.final.Err != nil || !slices.Equal(r.tokens, want[i]) {
+							t.Errorf("%s, ref first %t, %d devices a stage: request %d: %v (%v), want %v", name, refFirst, tensor, i, r.tokens, r.final.Err, want[i])
+						}
+					}
+				}
 			}
 		}
-		e.Close()
-		for _, d := range devices {
-			d.Close()
+	}
+}
+
+// TestMixedRankFails: a step that fails, or panics, on a device of either stage fails alone, at whichever step that is, with others in flight: the requests' tokens are those without the failure.
+func TestMixedRankFails(t *testing.T) {
+	one := start(t, roomy)
+	var want [][]int32
+	for i := range 4 {
+		want = append(want, wait(t, submit(t, one, context.Background(), request(i, 20+9*i, 12))).tokens)
+	}
+	for name, fail := range map[string]func() error{
+		"error": func() error { return errors.New("the device has hiccups") },
+		"panic": func() error { panic("out of cheese") },
+	} {
+		for _, refFirst := range []bool{true, false} {
+			for at := int64(1); at <= 16; at += 3 {
+				var runs atomic.Int64
+				e := startMixed(t, refFirst, 2, roomy, func(*backend.Batch) error {
+					if runs.Add(1) == at {
+						return fail()
+					}
+					return nil
+				})
+				var done []<-chan result
+				for i := range want {
+					done = append(done, submit(t, e, context.Background(), request(i, 20+9*i, 12)))
+				}
+				for i, d := range done {
+					if r := wait(t, d); r.final.Err != nil || !slices.Equal(r.tokens, want[i]) {
+						t.Errorf("%s at step %d, ref first %t: request %d: %v (%v), want %v", name, at, refFirst, i, r.tokens, r.final.Err, want[i])
+					}
+				}
+				if runs.Load() < at {
+					t.Errorf("step %d did not fail; there were %d", at, runs.Load())
+				}
+			}
 		}
-		b.Close()
 	}
 }
