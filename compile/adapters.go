@@ -26,7 +26,7 @@ func (s *steps) of(b *backend.Batch) []segment {
 // steps makes them of the launches of plans' first nodes. Those of adapters write over what others made: without them the rest is a
 // program too.
 func (p *Program) steps(with *plan, launches []backend.Launch, without *plan, plain []backend.Launch) steps {
-	s := steps{all: segments(launches, p.wide(with.graph.Nodes[:len(launches)]))}
+	s := steps{all: segments(launches, p.rows(with.graph.Nodes[:len(launches)]))}
 	var needed []backend.Launch
 	var nodes []*graph.Node
 	for i, l := range plain {
@@ -35,18 +35,23 @@ func (p *Program) steps(with *plan, launches []backend.Launch, without *plan, pl
 		}
 	}
 	if s.plain = s.all; with != without || len(needed) < len(launches) {
-		s.plain = segments(needed, p.wide(nodes))
+		s.plain = segments(needed, p.rows(nodes))
 	}
 	return s
 }
 
-// wide says which nodes compute the rows of all devices that divide them.
-func (p *Program) wide(nodes []*graph.Node) []bool {
-	wide := make([]bool, len(nodes))
+// rows says which rows nodes compute.
+func (p *Program) rows(nodes []*graph.Node) []rowsOf {
+	rows := make([]rowsOf, len(nodes))
 	for i, n := range nodes {
-		wide[i] = p.seq != nil && n.Wide()
+		switch {
+		case p.seq != nil && n.Wide():
+			rows[i] = allRows
+		case n.OfArrived():
+			rows[i] = arrivedRows
+		}
 	}
-	return wide
+	return rows
 }
 
 // adapterWeights is the device's handles of weights with slots.

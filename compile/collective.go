@@ -35,9 +35,18 @@ func (r *Ranks) Set(e pass.Exchange, group comm.Communicator) {
 // segment is launches that the device runs without the others, and what it does with them behind that, if there is anything.
 type segment struct {
 	launches []backend.Launch
-	wide     bool // they compute the rows of all devices that divide them, or rows of logits
+	rows     rowsOf // that they compute
 	then     together
 }
+
+// rowsOf says which rows of a step launches compute where devices divide them.
+type rowsOf uint8
+
+const (
+	ownRows     rowsOf = iota // of this device
+	allRows                   // of all devices, or those of logits
+	arrivedRows               // that have come to this device's experts
+)
 
 // together is a node that several devices compute together.
 type together interface {
@@ -61,13 +70,13 @@ func hostText(n *graph.Node) string { return "host " + n.Op.Name() + " " + n.Out
 // isCollective tells the ops that devices compute together.
 func isCollective(op graph.Op) bool {
 	switch op.(type) {
-	case graph.AllReduce, graph.AllGather, graph.AllToAll, graph.Send, graph.Recv:
+	case graph.AllReduce, graph.AllGather, graph.Send, graph.Recv:
 		return true
 	}
 	if reduces(op) {
 		return true
 	}
-	return isExchange(op) || isRing(op)
+	return isExchange(op) || isDispatch(op) || isRing(op)
 }
 
 // reduces tells the fused op that begins with an all-reduce. The host does not compute it.
@@ -81,6 +90,8 @@ func (p *Program) together(n *graph.Node) (together, error) {
 	switch {
 	case isExchange(n.Op):
 		return p.newExchange(n)
+	case isDispatch(n.Op):
+		return p.newDispatch(n)
 	case isRing(n.Op):
 		return p.newRing(n)
 	}
@@ -110,8 +121,6 @@ func (p *Program) newCollective(n *graph.Node) (*collective, error) {
 		c.all = make([]float32, ranks*len(c.own)+p.limits.Rows(v.Rows)*o.Axis.Len())
 	case graph.Send, graph.Recv:
 		peers = p.ranks.Pipeline
-	default:
-		return nil, fmt.Errorf("compile: %s divides experts over replicas, which can be priced and not run; give --ep at most --tp", n)
 	}
 	if peers == nil || ranks > 0 && ranks != peers.Size() {
 		return nil, fmt.Errorf("compile: %s is for several devices, and the program has no group of them", n)
@@ -166,37 +175,34 @@ func joinColumns(dst, shards []float32, rows, width, whole int) {
 	}
 }
 
-// segments cuts launches where devices compute together, and where rows of the device's own and of all follow each other. wide says which rows each computes.
-func segments(launches []backend.Launch, wide []bool) []segment {
+// segments cuts launches where devices compute together, and where rows of the device's own and of all follow each other. rows says which each computes.
+func segments(launches []backend.Launch, rows []rowsOf) []segment {
 	var all []segment
 	from := 0
 	for i, l := range launches {
 		then, ok := l.(together)
 		switch {
 		case ok:
-			all, from = append(all, segment{launches[from:i:i], from < i && wide[from], then}), i+1
-		case from < i && wide[i] != wide[from]:
-			all, from = append(all, segment{launches[from:i:i], wide[from], nil}), i
+			all, from = append(all, segment{launches[from:i:i], rows[from], then}), i+1
+		case from < i && rows[i] != rows[from]:
+			all, from = append(all, segment{launches[from:i:i], rows[from], nil}), i
 		}
 	}
 	if from < len(launches) {
-		all = append(all, segment{launches: launches[from:], wide: wide[from]})
+		all = append(all, segment{launches: launches[from:], rows: rows[from]})
 	}
 	return all
 }
 
 // run computes a step segment by segment. Where devices divide rows, this one has a batch of its own rows, which may be none.
 func (p *Program) run(all []segment, b *backend.Batch) error {
-	own := b
+	batches := [...]*backend.Batch{b, b, b}
 	if p.seq != nil {
 		p.seq.divide(b)
-		own = &p.seq.local
+		batches = [...]*backend.Batch{ownRows: &p.seq.local, allRows: b, arrivedRows: &p.seq.arrived}
 	}
 	for _, s := range all {
-		rows := own
-		if s.wide {
-			rows = b
-		}
+		rows := batches[s.rows]
 		if len(s.launches) > 0 && len(rows.Tokens) > 0 {
 			if err := p.dev.Run(s.launches, rows); err != nil {
 				return err

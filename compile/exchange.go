@@ -22,7 +22,7 @@ func (x *exchange) String() string { return hostText(x.node) }
 // isExchange tells the ops of an exchange.
 func isExchange(op graph.Op) bool {
 	switch op.(type) {
-	case graph.GatherRows, graph.OwnRows, graph.SumRows, graph.GatherSelected, graph.ToHeads, graph.FromHeads:
+	case graph.GatherRows, graph.OwnRows, graph.GatherSelected, graph.ToHeads, graph.FromHeads:
 		return true
 	}
 	return false
@@ -79,22 +79,6 @@ func (x *exchange) swap(s *sequence, b *backend.Batch, read []float32) (rows int
 			scatterRows(x.made, part, s.rows[i], in)
 		}
 		return all, nil
-	case graph.SumRows:
-		x.parts(s, func(i int) int { return len(s.rows[i]) * in }, func(int) int { return len(own) * in })
-		for i := range x.to {
-			gatherRows(x.to[i], read, s.rows[i], in)
-		}
-		if err := comm.AllToAll(s.peers, x.to, x.from); err != nil {
-			return 0, err
-		}
-		sum := x.made[:len(own)*in]
-		copy(sum, x.from[0])
-		for _, part := range x.from[1:] { // in the order of ranks
-			for i, v := range part {
-				sum[i] += v
-			}
-		}
-		return len(own), nil
 	case graph.GatherSelected:
 		return x.selected(s, b, read)
 	case graph.ToHeads:

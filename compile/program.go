@@ -29,6 +29,7 @@ type Program struct {
 	ranks       Ranks     // of a program that is one device's part
 	seq         *sequence // nil: all rows of steps are here
 	ring        *ringSpace
+	routes      map[*graph.Node]*routes // of rows to experts, by Dispatch
 	launches    []backend.Launch
 	whole       steps    // the launches
 	body        steps    // those up to the hidden states; launches of its own, since devices tell programs apart by theirs

@@ -17,7 +17,9 @@ type sequence struct {
 	every []int32   // row of the step
 	seqOf []int32   // of each of them
 	local backend.Batch
-	to    []int32 // of each sequence of the step: its number in local; -1: it has no rows here
+	// Rows that have come to this device's experts: see dispatch.
+	arrived backend.Batch
+	to      []int32 // of each sequence of the step: its number in local; -1: it has no rows here
 
 	read, made, sent, got []float32 // of the exchange that runs
 }

@@ -3,7 +3,7 @@
 // and where a quantiser goes are all read off this description.
 //
 // Every value is a matrix of rows × one named Axis. Only two row counts vary from step to step: one row per token
-// (Tokens; AllTokens where devices divide them), and one row per token whose logits are wanted (Logits). Everything else that varies (token ids,
+// (Tokens; AllTokens where devices divide them, Arrived where they send them to experts), and one row per token whose logits are wanted (Logits). Everything else that varies (token ids,
 // positions, page tables, lengths) is step data that a backend keeps in fixed buffers; it is never a shape.
 package graph
 
@@ -34,9 +34,10 @@ const (
 	Tokens    Rows = iota // one row per token of the step; where devices divide the rows of steps (Sequence), per token of this one
 	Logits                // one row per token whose logits are wanted
 	AllTokens             // one row per token of the step, of all devices that divide them
+	Arrived               // one row per token that has come to this device's experts: see Dispatch
 )
 
-func (r Rows) String() string { return [...]string{"tokens", "logits", "all tokens"}[r] }
+func (r Rows) String() string { return [...]string{"tokens", "logits", "all tokens", "arrived"}[r] }
 
 // Type is the element type in which a value is stored.
 type Type uint8
@@ -223,10 +224,15 @@ func (s Sequence) PageSize(whole int) (int, error) {
 func (n *Node) Wide() bool {
 	for _, list := range [][]*Value{n.In, n.Out} {
 		for _, v := range list {
-			if v.Cache == nil && v.Rows != Tokens {
+			if v.Cache == nil && (v.Rows == Logits || v.Rows == AllTokens) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// OfArrived reports whether a node computes with rows that have come to this device's experts. Dispatch and Combine, which bring them, do not.
+func (n *Node) OfArrived() bool {
+	return len(n.In) > 0 && n.In[0].Cache == nil && n.In[0].Rows == Arrived && n.Out[0].Rows == Arrived
 }

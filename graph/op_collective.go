@@ -71,49 +71,6 @@ func (o AllGather) Work(n *Node, s *Step) Work {
 	return w
 }
 
-// AllToAll sends rows to the devices that hold their experts, in whichever of Ranks replicas those are (Dispatch), or the experts'
-// results back (Lepikhin et al., arXiv:2006.16668). Each of the Split devices of a replica's tensor-parallel group sends its part of the rows. A
-// dispatched value stands for the rows that arrive, which are as many on average as a step has.
-type AllToAll struct {
-	simple
-	Dispatch bool
-	Ranks    int
-	Top      int // experts of a row
-	Split    int // devices that have the same rows
-}
-
-// Name implements Op.
-func (AllToAll) Name() string { return "AllToAll" }
-
-// Attrs implements Op.
-func (o AllToAll) Attrs() string {
-	if o.Dispatch {
-		return fmt.Sprintf("dispatch, %d ranks, rows to %d experts", o.Ranks, o.Top)
-	}
-	return fmt.Sprintf("combine, %d ranks, rows of %d experts", o.Ranks, o.Top)
-}
-
-// Infer implements Op: [rows, axis] → [rows, axis]; partial when it combines on one of several devices with the same rows.
-func (o AllToAll) Infer(n *Node) ([]Value, error) {
-	if err := collective(n, o.Ranks); err != nil {
-		return nil, err
-	}
-	if o.Top < 1 || o.Split < 1 {
-		return nil, fmt.Errorf("rows are sent to %d experts by %d devices", o.Top, o.Split)
-	}
-	v := like(n.In[0])
-	v.Partial = !o.Dispatch && o.Split > 1
-	return []Value{v}, nil
-}
-
-// Work implements Op: one message to all others at once, of all rows but those that stay.
-func (o AllToAll) Work(n *Node, s *Step) Work {
-	w := traffic(n, s, 0)
-	w.Messages = 1
-	w.LinkBytes = int64(s.Rows(n.In[0].Rows)) * ceilDiv(n.In[0].RowBytes()*int64(o.Top*(o.Ranks-1)), int64(o.Split*o.Ranks))
-	return w
-}
-
 // Send passes a value on to a later pipeline stage.
 type Send struct {
 	simple

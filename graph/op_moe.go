@@ -21,8 +21,8 @@ type MoE struct {
 	// Clamp bounds gates above and ups on both sides, and the block is then down((up x + 1) × g × sigmoid(1.702 g)) with
 	// g = gate x, as in gpt-oss; 0: none of this.
 	Clamp float64
-	// Expert parallelism: this device holds Held experts from number First on; Held 0: all. Rows of Sources replicas pass them, as many of
-	// each as of its own, between two AllToAll; 0: those of this replica alone, and the result is partial.
+	// Expert parallelism: this device holds Held experts from number First on; Held 0: all. Rows of Sources devices pass them, as many of
+	// each as of its own, which Dispatch brings; 0: those of this device alone, and the result is partial.
 	First, Held, Sources int
 	// NoDownBias leaves out the biases of down products: another shard of the experts adds them.
 	NoDownBias bool
@@ -62,7 +62,7 @@ func (o MoE) Attrs() string {
 		s += fmt.Sprintf(", experts %d to %d", o.First, o.First+o.Held-1)
 	}
 	if o.Sources > 1 {
-		s += fmt.Sprintf(" for %d replicas", o.Sources)
+		s += fmt.Sprintf(" for rows of %d devices", o.Sources)
 	}
 	if o.NoDownBias {
 		s += ", no down bias"

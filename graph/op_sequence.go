@@ -44,39 +44,6 @@ func (o OwnRows) Work(n *Node, s *Step) Work {
 	return Work{ValueRead: bytes, ValueWrite: bytes}
 }
 
-// SumRows adds the summands that all devices have of all rows; each gets the sums of its own. With Split they are summands again, of the devices that
-// share the layers.
-type SumRows struct {
-	simple
-	Ranks int
-	Split bool
-}
-
-// Name implements Op.
-func (SumRows) Name() string { return "SumRows" }
-
-// Attrs implements Op.
-func (o SumRows) Attrs() string { return fmt.Sprintf("%d ranks", o.Ranks) }
-
-// Infer implements Op: [all tokens, axis] partial → [tokens, axis].
-func (o SumRows) Infer(n *Node) ([]Value, error) {
-	v, err := exchanged(n, o.Ranks, AllTokens, Tokens)
-	if err == nil && !n.In[0].Partial {
-		return nil, fmt.Errorf("%s is a whole sum already", n.In[0].Name)
-	}
-	if err == nil {
-		v[0].Partial = o.Split
-	}
-	return v, err
-}
-
-// Work implements Op: each device sends the others their rows, and adds its own.
-func (o SumRows) Work(n *Node, s *Step) Work {
-	w := exchange(n, s, o.Ranks, n.In[0].RowBytes())
-	w.FLOPs = int64(s.Tokens()) * ceilDiv(int64((o.Ranks-1)*n.In[0].Axis.Len()), int64(o.Ranks))
-	return w
-}
-
 // GatherSelected gives the first device the rows whose logits are wanted, wherever they are.
 type GatherSelected struct {
 	simple

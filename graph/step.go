@@ -33,7 +33,7 @@ func (s *Step) Tokens() int {
 	return int(s.share(int64(t)))
 }
 
-// Rows is how many rows a value of this kind has in the step.
+// Rows is how many rows a value of this kind has in the step. Of those that arrive at a device's experts as many are counted as it has itself: each is needed on one device at least.
 func (s *Step) Rows(r Rows) int {
 	if r == Logits {
 		return s.Logits

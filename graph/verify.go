@@ -81,7 +81,7 @@ func (n *Node) reads(v *Value) error {
 // sums tells the ops that add the summands of several devices.
 func sums(o Op) bool {
 	switch o := o.(type) {
-	case AllReduce, SumRows:
+	case AllReduce:
 		return true
 	case *Fused:
 		return o.Kind == AllReduceAddNorm

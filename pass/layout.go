@@ -122,6 +122,14 @@ func (l Layout) within() int {
 // Sources is how many replicas share the experts.
 func (l Layout) Sources() int { return l.expert() / l.within() }
 
+// holders is how many devices with different rows divide experts among them.
+func (l Layout) holders() int {
+	if l.expertsOfRows() {
+		return l.ranks()
+	}
+	return l.Sources()
+}
+
 // pieces is how many devices cut an expert's weights.
 func (l Layout) pieces() int { return max(l.Tensor/l.within(), 1) }
 

@@ -10,8 +10,8 @@ import (
 
 // Partition makes the graph of one device of a layout: Options.Rank of Options.Layout. Axes of heads, feed-forward blocks and the
 // vocabulary are cut into shards, experts are distributed, and a pipeline stage has the nodes of its layers. Collective nodes go where
-// devices need what others have: an AllReduce behind products whose columns are cut, an AllGather behind the logits, an AllToAll around
-// experts that replicas share, Send and Recv between stages. On one device the graph stays as it is.
+// devices need what others have: an AllReduce behind products whose columns are cut, an AllGather behind the logits, Dispatch and Combine around
+// experts that devices with different rows share, Send and Recv between stages. On one device the graph stays as it is.
 func Partition(g *graph.Graph, o Options) (*graph.Graph, error) {
 	if !o.Layout.Splits() {
 		return g, nil
@@ -184,10 +184,11 @@ func (p *partitioner) reads(values []*graph.Value) bool {
 func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 	op, in, weights := p.attention(n.Op), p.rows(r, n, r.Of(n.In)), n.Weights
 	moe, experts := op.(graph.MoE)
+	spread := p.spread(moe)
 	if experts {
 		op, weights = p.experts(r, moe, weights)
-		if p.layout.Sources() > 1 {
-			in[0] = r.Add(n.At, n.In[0].Name+".dispatched", p.allToAll(moe, true), []*graph.Value{in[0]}, nil)[0]
+		if spread.Ranks > 1 {
+			in = dispatch(r, n, moe, spread, in)
 		}
 	} else {
 		weights = p.weights(r, n)
@@ -202,9 +203,9 @@ func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 		r.Replace(n.Out, out)
 		return
 	}
-	if experts && p.layout.Sources() > 1 {
-		rename(out[0], n.Out[0], ".routed")
-		out = r.Add(n.At, n.Out[0].Name, p.allToAll(moe, false), out, nil)
+	if experts && spread.Ranks > 1 {
+		rename(out[0], n.Out[0], ".arrived")
+		out = r.Add(n.At, n.Out[0].Name, graph.Combine{Spread: spread}, []*graph.Value{out[0], in[1]}, nil)
 	}
 	out = slices.Clone(p.ownRows(r, n, out))
 	for i, v := range out {
@@ -271,8 +272,22 @@ func (p *partitioner) wholeRows(r *graph.Rewriter, n *graph.Node, op graph.Op, i
 // rename gives a value the name of another with a suffix.
 func rename(v, as *graph.Value, suffix string) { v.Name = as.Name + suffix }
 
-func (p *partitioner) allToAll(o graph.MoE, dispatch bool) graph.AllToAll {
-	return graph.AllToAll{Dispatch: dispatch, Ranks: p.layout.Expert, Top: o.TopK, Split: p.layout.Tensor}
+// spread is how devices with different rows divide the experts of a block; of one rank: they do not.
+func (p *partitioner) spread(o graph.MoE) graph.Spread {
+	return graph.Spread{Ranks: p.layout.holders(), Split: p.layout.Tensor, Part: p.rank.Tensor, Experts: o.Experts, Top: o.TopK}
+}
+
+// dispatch splits the choice of experts off a block of them, and sends its rows to the devices that have those.
+func dispatch(r *graph.Rewriter, n *graph.Node, o graph.MoE, spread graph.Spread, in []*graph.Value) []*graph.Value {
+	shares := in[1]
+	if !o.Shares {
+		shares = r.Add(n.At, n.In[1].Name+".shares", graph.Route{TopK: o.TopK, NoRenorm: o.NoRenorm}, in[1:2], nil)[0]
+	}
+	out := r.Add(n.At, n.In[0].Name+".arrived", graph.Dispatch{Spread: spread}, []*graph.Value{in[0], shares}, nil)
+	if len(out) > 1 {
+		rename(out[1], shares, ".arrived")
+	}
+	return out
 }
 
 // weights is this device's parts of a node's weights. A bias of a product whose columns are cut is added by the first rank alone.
@@ -327,8 +342,8 @@ func (p *partitioner) experts(r *graph.Rewriter, o graph.MoE, weights []*graph.W
 			o.First = (p.rank.Sequence*p.layout.Tensor + p.rank.Tensor) * o.Held
 		}
 	}
-	if p.layout.Sources() > 1 {
-		o.Sources = p.layout.Sources()
+	if n := p.layout.holders(); n > 1 {
+		o.Sources, o.Shares, o.NoRenorm = n, true, false
 	}
 	o.NoDownBias = o.Biased && piece > 0
 	var parts []*graph.Weight

@@ -130,21 +130,20 @@ func (l Layout) checkHeads(n *graph.Node) error {
 	return nil
 }
 
-// rows brings a node's inputs into the rows that its op computes with on this device: its own or, of what goes on along a sequence and of experts that all devices
-// share, those of all.
+// rows brings a node's inputs into the rows that its op computes with on this device: its own or, of what goes on along a sequence,
+// those of all.
 func (p *partitioner) rows(r *graph.Rewriter, n *graph.Node, in []*graph.Value) []*graph.Value {
 	if p.layout.ranks() == 1 {
 		return in
 	}
 	in = slices.Clone(in)
-	_, moe := n.Op.(graph.MoE)
 	_, write := n.Op.(graph.KVWrite)
 	_, attends := n.Op.(graph.Attention)
 	recurrent := slices.ContainsFunc(n.In, func(v *graph.Value) bool { return v.Cache != nil && v.Cache.Recurrent() })
 	for i, v := range in {
 		switch {
 		case v.Cache != nil:
-		case recurrent || moe && p.layout.expertsOfRows():
+		case recurrent:
 			in[i] = p.all(r, n, v)
 		case (write || attends) && p.layout.Method == Ulysses:
 			in[i] = p.toHeads(r, n, n.In[i], v)
@@ -206,18 +205,10 @@ func (p *partitioner) ownRows(r *graph.Rewriter, n *graph.Node, out []*graph.Val
 	if ranks == 1 || out[0].Cache != nil {
 		return out
 	}
-	switch n.Op.(type) {
-	case graph.Attention:
-		if p.layout.Method == Ulysses {
-			rename(out[0], n.Out[0], ".heads")
-			axis := p.units.shard(n.Out[0].Axis, p.layout.Tensor, p.rank.Tensor)
-			out = r.Add(n.At, n.Out[0].Name, graph.FromHeads{Ranks: ranks, Axis: axis}, out, nil)
-		}
-	case graph.MoE:
-		if p.layout.expertsOfRows() {
-			rename(out[0], n.Out[0], ".summands")
-			out = r.Add(n.At, n.Out[0].Name, graph.SumRows{Ranks: ranks, Split: p.layout.Tensor > 1}, out, nil)
-		}
+	if _, attends := n.Op.(graph.Attention); attends && p.layout.Method == Ulysses {
+		rename(out[0], n.Out[0], ".heads")
+		axis := p.units.shard(n.Out[0].Axis, p.layout.Tensor, p.rank.Tensor)
+		out = r.Add(n.At, n.Out[0].Name, graph.FromHeads{Ranks: ranks, Axis: axis}, out, nil)
 	}
 	if n.Out[0] == p.graph.Hidden && out[0].Rows == graph.Tokens { // it is read where the first device has it
 		rename(out[0], n.Out[0], ".rows")

@@ -27,8 +27,8 @@ func classOf(n *graph.Node) Class {
 		return Attention
 	case graph.Embed, graph.SelectRows:
 		return Lookup
-	case graph.AllReduce, graph.AllGather, graph.AllToAll, graph.Send, graph.Recv,
-		graph.GatherRows, graph.SumRows, graph.GatherSelected, graph.ToHeads, graph.FromHeads:
+	case graph.AllReduce, graph.AllGather, graph.Dispatch, graph.Combine, graph.Send, graph.Recv,
+		graph.GatherRows, graph.GatherSelected, graph.ToHeads, graph.FromHeads:
 		return Collective
 	}
 	return Pointwise

@@ -99,8 +99,7 @@ func (m *moe) run(w *worker, b *backend.Batch, rows int) {
 		s.sortByExpert(rows, m.op)
 	}
 	w.sync()
-	pairs := rows * m.op.TopK
-	from, to = w.share(pairs, 1)
+	from, to = w.share(int(s.offset[m.op.Experts]), 1)
 	m.permute(rows, from, to)
 	w.sync()
 	m.multiply(w, graph.ExpertGate, s.x, m.xRowBytes, s.gate)
@@ -221,7 +220,7 @@ func (m *moe) combine(r int) {
 	first := true
 	for k := range m.op.TopK {
 		i := r*m.op.TopK + k
-		if !m.holds(int(s.expert[i])) {
+		if s.expert[i] < 0 || !m.holds(int(s.expert[i])) {
 			continue
 		}
 		y, share := s.down[int(s.pair[i])*m.in:(int(s.pair[i])+1)*m.in], s.share[i]

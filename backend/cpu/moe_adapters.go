@@ -53,6 +53,9 @@ func (m *moe) adapt(w *worker, b *backend.Batch, which, from, to int) {
 		for r := max(from, first); r < min(to, last); r++ {
 			for k := r * m.op.TopK; k < (r+1)*m.op.TopK; k++ {
 				e, pair := int(s.expert[k]), int(s.pair[k])
+				if e < 0 {
+					continue
+				}
 				switch which {
 				case graph.ExpertGate:
 					m.addProduct(w, a, e, u.Scale, x.x[r*m.in:(r+1)*m.in], s.gate[pair*m.ffn:(pair+1)*m.ffn])

@@ -10,7 +10,7 @@ import (
 
 // moeScratch is the working memory of a block of experts. A pair is a row and one of its experts; there are rows × Top of them.
 type moeScratch struct {
-	expert []int32   // [row][Top] experts chosen by the router
+	expert []int32   // [row][Top] experts chosen by the router; -1: there are fewer
 	share  []float32 // [row][Top] their weights
 	pair   []int32   // [row][Top] which pair it is
 	source []int32   // [pair] its row
@@ -70,7 +70,9 @@ func (m *moe) route(r int) {
 	largest(chosen, scores)
 	if o.Shares {
 		for k, e := range chosen {
-			share[k] = scores[e]
+			if share[k] = scores[e]; share[k] == 0 { // the row has fewer, or others' are elsewhere
+				chosen[k] = -1
+			}
 		}
 		return
 	}
@@ -95,12 +97,17 @@ func (m *moe) route(r int) {
 func (s *moeScratch) sortByExpert(rows int, o graph.MoE) {
 	clear(s.offset)
 	for _, e := range s.expert[:rows*o.TopK] {
-		s.offset[e+1]++
+		if e >= 0 {
+			s.offset[e+1]++
+		}
 	}
 	for e := range o.Experts {
 		s.offset[e+1] += s.offset[e]
 	}
 	for i, e := range s.expert[:rows*o.TopK] { // offset advances to the end of each expert's pairs …
+		if e < 0 {
+			continue
+		}
 		s.pair[i] = s.offset[e]
 		s.source[s.offset[e]] = int32(i / o.TopK)
 		s.offset[e]++

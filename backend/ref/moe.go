@@ -24,7 +24,7 @@ func moe(d *Device, n *graph.Node, a backend.Args) {
 		}
 		shares[r] = d.route(o, d.read(n, a, 1, r))
 		for e, s := range shares[r] {
-			if s >= 0 && e >= o.First && e < o.First+held {
+			if s >= 0 && !(o.Shares && s == 0) && e >= o.First && e < o.First+held {
 				rowsOf[e] = append(rowsOf[e], r)
 			}
 		}

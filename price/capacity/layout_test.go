@@ -220,7 +220,7 @@ func TestExpertParallel(t *testing.T) {
 		if part := float64(flops) * float64(c.l.Tensor) / float64(work); part < 0.99 || part > 1.05 {
 			t.Errorf("%s: the devices of a replica do %.2f of its work", c.l, part)
 		}
-		if n := count(r); n["AllToAll"] != 2*c.exchanged || c.l.Tensor > 1 && n["AllReduce"] != 2*48+1 {
+		if n := count(r); n["Dispatch"] != c.exchanged || n["Combine"] != c.exchanged || c.l.Tensor > 1 && n["AllReduce"] != 2*48+1 {
 			t.Errorf("%s: collectives: %v", c.l, n)
 		}
 		if c.exchanged > 0 && read*c.devices <= once {

@@ -133,7 +133,7 @@ func kept(g *graph.Graph, recompute bool) int64 {
 func needed(op graph.Op) bool {
 	switch op.(type) {
 	case graph.Add, graph.RoPE, graph.SelectRows, graph.Embed, graph.Angles,
-		graph.AllReduce, graph.AllGather, graph.AllToAll, graph.Send, graph.Recv:
+		graph.AllReduce, graph.AllGather, graph.Dispatch, graph.Combine, graph.Send, graph.Recv:
 		return false
 	}
 	return true
