@@ -291,7 +291,7 @@ func (m *Model) startEngine(o Options, prog *loaded) error {
 		settings.Recorder = m.recording
 		lim := m.limits
 		lim.StatePages = engine.StatePages(runner)
-		if err := m.recording.Begin(recording.NewHeader(m.name, m.Vocab(), lim, settings, runner.CanSample())); err != nil {
+		if err := m.recording.Begin(recording.NewHeader(m.name, m.Vocab(), lim, settings, runner.CanSample() && runner.RunsAhead())); err != nil {
 			err = errors.Join(err, settings.Speculation.Close())
 			runner.Close()
 			return err

@@ -300,28 +300,43 @@ func (x *Group) Vocab() int { return x.last.Vocab() }
 // Ids implements Runner.
 func (x *Group) Ids() int { return x.ids }
 
-// CanSample implements Runner: where all devices have the same logits, of which each samples the same tokens. With pipeline stages the first would not know
-// them, and the host samples, so that every device is given the tokens.
+// CanSample implements Runner.
 func (x *Group) CanSample() bool {
-	if !x.alike {
-		return false
+	return !slices.ContainsFunc(x.samplers(), func(p *Program) bool { return !p.CanSample() })
+}
+
+// RunsAhead implements Runner: where all devices have the same logits, of which each samples the same tokens. Else one of them samples, and the others are given the tokens.
+func (x *Group) RunsAhead() bool { return x.alike }
+
+// samplers are the devices that sample.
+func (x *Group) samplers() []*Program {
+	if x.alike {
+		return x.programs
 	}
-	for _, p := range x.programs {
-		if !p.CanSample() {
-			return false
-		}
-	}
-	return true
+	return []*Program{x.last}
 }
 
 // Sample implements Runner.
 func (x *Group) Sample(samples []sampling.Sample) error {
-	return x.each(func(p *Program) error { return p.Sample(samples) })
+	do := func(p *Program) error { return p.Sample(samples) }
+	switch f := &x.flight; {
+	case x.alike:
+		return x.each(do)
+	case len(f.begun) > 0: // the last of them is what is sampled from
+		f.begun = append(f.begun, ordered{do: func(p *Program) error {
+			if p != x.last {
+				return nil
+			}
+			return do(p)
+		}})
+		return nil
+	}
+	return do(x.last)
 }
 
-// SampleResults implements Runner: those of one device, when all have them.
+// SampleResults implements Runner: those of one device, when all that sample have them.
 func (x *Group) SampleResults(dst []sampling.Result) (took time.Duration, err error) {
-	for _, p := range x.programs {
+	for _, p := range x.samplers() {
 		each := dst
 		if p != x.last {
 			each = nil

@@ -51,8 +51,10 @@ type Runner interface {
 	HiddenWidth() int
 	HiddenOfAll() bool
 
-	// CanSample says that Sample and SampleResults take the place of Rows.
+	// CanSample says that Sample and SampleResults take the place of Rows. RunsAhead says of such a Runner that all devices that look tokens up know those that they have sampled last, so
+	// that a step can have placeholders for them (backend.Batch).
 	CanSample() bool
+	RunsAhead() bool
 	Sample(samples []sampling.Sample) error
 	SampleResults(dst []sampling.Result) (time.Duration, error)
 

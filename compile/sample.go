@@ -13,6 +13,9 @@ func (p *Program) CanSample() bool {
 	return ok && s.CanSample(p.Graph.Output, p.limits.Logits)
 }
 
+// RunsAhead implements Runner.
+func (p *Program) RunsAhead() bool { return true }
+
 // Sample samples tokens from the logits of the step that Run was last given: Limits.Logits at most.
 func (p *Program) Sample(samples []sampling.Sample) error {
 	return p.dev.(backend.Sampler).Sample(p.Graph.Output, p.where[p.Graph.Output], samples)

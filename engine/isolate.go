@@ -83,8 +83,9 @@ func (l *loop) isolate(failure *stepFailure) error {
 			x.requests = append(x.requests, failure.step.requests[i].request)
 		}
 	}
-	l.pool.sampler.drain()
-	if err := l.pipeline.abandon(); err != nil {
+	err = l.pipeline.abandon()
+	l.pool.sampler.drain() // of what they have sampled too
+	if err != nil {
 		return fmt.Errorf("engine: the engine has stopped: %w", err)
 	}
 	l.queue.startOver()

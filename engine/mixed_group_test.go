@@ -6,10 +6,12 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
 	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/graph"
@@ -35,7 +37,7 @@ func startMixed(t *testing.T, refFirst bool, tensor int, lim backend.Limits, fai
 		if err != nil {
 			t.Fatal(err)
 		}
-		refs, cpus = append(refs, ref.New()), append(cpus, &faultyRank{c, fail})
+		refs, cpus = append(refs, &refSampler{Device: ref.New()}), append(cpus, &faultyRank{c, fail})
 	}
 	if given = append(refs, cpus...); !refFirst {
 		given = append(cpus, refs...)
@@ -44,8 +46,8 @@ func startMixed(t *testing.T, refFirst bool, tensor int, lim backend.Limits, fai
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := prog.Stages(); n != 2 {
-		t.Fatalf("stages on devices of their own have %d steps in flight", n)
+	if n := prog.Stages(); n != 2 || prog.CanSample() == refFirst {
+		t.Fatalf("stages on devices of their own have %d steps in flight; the last one's samples: %t", n, prog.CanSample())
 	}
 	e, err := engine.New(prog, engine.Options{})
 	if err != nil {
@@ -61,7 +63,37 @@ func startMixed(t *testing.T, refFirst bool, tensor int, lim backend.Limits, fai
 	return e
 }
 
-// TestMixedGroup: stages of a pipeline on different backends, which are at a step each, give the tokens of one device, whichever is first, one request after the other and side by side.
+// refSampler is a reference device that samples.
+type refSampler struct {
+	*ref.Device
+	waiting [][]sampling.Result // of steps that have not been asked for
+}
+
+func (d *refSampler) CanSample(*graph.Value, int) bool { return true }
+
+func (d *refSampler) Sample(v *graph.Value, b backend.Buffer, samples []sampling.Sample) error {
+	var results []sampling.Result
+	row := make([]float32, v.Axis.Len())
+	for i := range samples {
+		if err := d.Read(row, v, b, samples[i].Row, 1); err != nil {
+			return err
+		}
+		results = append(results, sampling.Reference(&samples[i], row, -1))
+	}
+	d.waiting = append(d.waiting, results)
+	return nil
+}
+
+func (d *refSampler) SampleResults(dst []sampling.Result) (time.Duration, error) {
+	if len(d.waiting) == 0 || dst != nil && len(d.waiting[0]) != len(dst) {
+		return 0, errors.New("results of other samples are asked for")
+	}
+	copy(dst, d.waiting[0])
+	d.waiting = d.waiting[1:]
+	return 0, nil
+}
+
+// TestMixedGroup: stages of a pipeline on different backends, which are at a step each, give the tokens of one device, whichever is first and whether the last samples or the host.
 func TestMixedGroup(t *testing.T) {
 	one := start(t, roomy)
 	var want [][]int32

@@ -34,7 +34,7 @@ type sampler interface {
 // newSampler is the sampler for a program, to be used by so many threads. onHost says that whole rows of logits are needed, whatever the device can do.
 func newSampler(prog compile.Runner, threads int, onHost bool) sampler {
 	if prog.CanSample() && !onHost {
-		return &deviceSampler{prog: prog}
+		return &deviceSampler{prog: prog, ahead: prog.RunsAhead()}
 	}
 	h := &hostSampler{prog: prog, samplers: make([]sample.Sampler, threads)}
 	if !prog.HostReads() {
@@ -46,10 +46,11 @@ func newSampler(prog compile.Runner, threads int, onHost bool) sampler {
 // deviceSampler has the device sample (backend.Sampler).
 type deviceSampler struct {
 	prog     compile.Runner
-	inFlight int // steps whose results have not been waited for
+	ahead    bool // steps can have placeholders
+	inFlight int  // steps whose results have not been waited for
 }
 
-func (s *deviceSampler) runsAhead() bool { return true }
+func (s *deviceSampler) runsAhead() bool { return s.ahead }
 
 func (s *deviceSampler) work() int { return 0 }
 

@@ -88,6 +88,7 @@ func (r *simRunner) HostReads() bool                                     { retur
 func (r *simRunner) HiddenWidth() int                                    { return 1 }
 func (r *simRunner) HiddenOfAll() bool                                   { return false }
 func (r *simRunner) CanSample() bool                                     { return r.samples }
+func (r *simRunner) RunsAhead() bool                                     { return true }
 func (r *simRunner) ThreadLender() (l backend.ThreadLender, threads int) { return nil, 1 }
 func (r *simRunner) Close()                                              {}
 

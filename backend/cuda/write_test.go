@@ -11,6 +11,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
 	"github.com/ridge-llm/ridge/backend/cuda/ptx"
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/modeldir"
@@ -104,8 +105,8 @@ func TestMixedGroup(t *testing.T) {
 		if text := group.String(); strings.Count(text, "host Send") != 1 || strings.Count(text, "host Recv") != 1 {
 			t.Errorf("%s last: the host does not move what the devices exchange:\n%s", last, text)
 		}
-		if group.CanSample() {
-			t.Errorf("%s last: the first stage would not know the tokens", last)
+		if group.CanSample() != (last == "cuda") || group.RunsAhead() || group.Stages() != 2 {
+			t.Errorf("%s last: samples %t, runs ahead %t, %d steps in flight; the first stage does not know what the last one samples", last, group.CanSample(), group.RunsAhead(), group.Stages())
 		}
 		logits := make([]float32, 2*group.Vocab())
 		batches := testkit.Sequence(steps, lim, group.Ids(), false, 1)
@@ -116,11 +117,29 @@ func TestMixedGroup(t *testing.T) {
 				t.Error("a step that cannot be launched is none")
 			}
 		}
+		samples := []sampling.Sample{{TopP: 1, TypicalP: 1, Future: -1}}
 		for _, batch := range batches {
-			if err := group.Run(batch); err != nil {
+			if err := group.Begin(batch, false); err != nil {
+				t.Fatal(err)
+			}
+			if !group.CanSample() {
+				continue
+			}
+			if err := group.Sample(samples); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, batch := range batches {
+			if err := group.End(); err != nil {
 				t.Fatal(err)
 			}
 			if err := group.Logits(logits, 0, len(batch.LogitsIndices)); err != nil {
+				t.Fatal(err)
+			}
+			if !group.CanSample() {
+				continue
+			}
+			if _, err := group.SampleResults(make([]sampling.Result, 1)); err != nil {
 				t.Fatal(err)
 			}
 		}

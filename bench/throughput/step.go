@@ -23,8 +23,8 @@ func (r *Runner) step(s *graph.Step) error {
 		return err
 	}
 	pending := r.waits
-	r.waits = true
-	if !pending {
+	r.waits = r.prog.RunsAhead()
+	if r.waits && !pending {
 		return nil
 	}
 	_, err := r.prog.SampleResults(nil)

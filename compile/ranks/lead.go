@@ -279,13 +279,18 @@ func (x *Lead) Memory() compile.Memory { return x.memory }
 // Ids implements compile.Runner. Rank 0's stage may have no table of tokens.
 func (x *Lead) Ids() int { return x.AllIds() }
 
-// CanSample implements compile.Runner: the host samples, so that every rank is given the tokens.
-func (x *Lead) CanSample() bool { return false }
+// RunsAhead implements compile.Runner: the other ranks are given the tokens that rank 0 samples.
+func (x *Lead) RunsAhead() bool { return false }
 
-var errSamples = errors.New("ranks: a device of several ranks does not sample: the others would not know its tokens")
-
-// Sample implements compile.Runner.
-func (x *Lead) Sample([]sampling.Sample) error { return errSamples }
+// Sample implements compile.Runner: rank 0 has all logits.
+func (x *Lead) Sample(samples []sampling.Sample) error {
+	do := func() error { return x.Program.Sample(samples) }
+	if len(x.begun) > 0 { // the last of them is what is sampled from
+		x.begun = append(x.begun, ordered{do: do})
+		return nil
+	}
+	return x.own(do)
+}
 
 // PrefaultAhead is Program.PrefaultAhead on all ranks, and with it Warm.
 func (x *Lead) PrefaultAhead(most int64) {

@@ -36,7 +36,7 @@ type Header struct {
 	WaitingServedRatio float64        `json:"waiting_served_ratio"`
 	TargetITL          time.Duration  `json:"target_itl_ns"`
 	ITLRatio           float64        `json:"itl_ratio,omitempty"`
-	RunsAhead          bool           `json:"runs_ahead,omitempty"` // the device samples tokens itself
+	RunsAhead          bool           `json:"runs_ahead,omitempty"` // the device samples tokens itself, and knows them in the next step
 	SwapPage           time.Duration  `json:"swap_page_ns,omitempty"`
 	AgingBound         time.Duration  `json:"aging_bound_ns,omitempty"`
 	Speculation        *Speculation   `json:"speculation,omitempty"` // nil: nothing was drafted
