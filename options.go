@@ -83,6 +83,9 @@ type Options struct {
 	// GPULayers is how many of the model's last layers, with what is behind them, are on the GPU of Backend, where those before are on the CPU: see docs/parallel.md.
 	// 0: all; NoGPULayers: none; AutoGPULayers: as many as there is memory for, where that is faster than the CPU alone.
 	GPULayers GPULayers
+	// CPUExperts keeps the experts of so many first layers on the CPU while the rest of these layers is on the GPU of Backend, of a model that has experts: see docs/parallel.md. 0: experts are
+	// where their layers are, or where AutoGPULayers chooses; AllCPUExperts: all are on the CPU.
+	CPUExperts CPUExperts
 	// Ranks spreads the devices of Layout over processes. The zero value is this process.
 	Ranks Ranks
 
@@ -121,7 +124,7 @@ const (
 // stepTokens is how many rows a step may have, at most: what a chunk of a long prompt is.
 func (o Options) stepTokens() int {
 	name := o.Backend
-	if o.GPULayers != 0 { // the CPU is what steps wait for
+	if o.GPULayers != 0 || o.CPUExperts != 0 { // the CPU is what steps wait for
 		name = "cpu"
 	}
 	return cmp.Or(o.StepTokens, device.StepTokens(name)*max(o.Layout.Sequence, 1))
@@ -167,6 +170,9 @@ func (o Options) check() error {
 		return err
 	}
 	if err := o.GPULayers.Check(o.Backend, o.Layout); err != nil {
+		return err
+	}
+	if err := o.CPUExperts.Check(o.Backend, o.Layout, o.GPULayers); err != nil {
 		return err
 	}
 	if err := o.GPULayers.check(o); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 
@@ -19,7 +20,8 @@ import (
 
 // split is a model whose first layers are on the CPU and whose last ones are on a GPU.
 type split struct {
-	last    int
+	last    int // layers on the GPU
+	experts int // of how many first layers the experts are on the CPU though the layers may be on the GPU
 	layout  pass.Layout
 	members []compile.Member // the CPU and the GPU
 	parts   []*graph.Graph   // of them, after the passes
@@ -32,23 +34,22 @@ const cpuName = "cpu"
 // divide settles how many layers are on the GPU, which is the model's device, of a graph before the passes, and opens the CPU for the others. The options that it
 // gives have a number of them in GPULayers, or where one device has all of the model 0 and that device's Backend.
 func (m *Model) divide(o Options, g *graph.Graph) (Options, error) {
-	n := int(o.GPULayers)
-	if n == 0 || n >= g.Layers() {
+	if o.CPUExperts != 0 && !hasExperts(g) {
+		return o, fmt.Errorf("ridge: CPUExperts (--cpu-moe, --n-cpu-moe) is set, and %s has no experts; leave it out", m.name)
+	}
+	if o.GPULayers != AutoGPULayers {
+		o.GPULayers = GPULayers(o.layersOn(g))
+	}
+	if int(o.GPULayers) == g.Layers() && o.CPUExperts == 0 {
 		o.GPULayers = 0
 		return o, nil
 	}
-	how := o.device()
-	how.Backend, how.Transport = cpuName, ""
-	cpu, err := m.runtime.devices.Open(how)
-	if err != nil {
-		return o, err
-	}
-	m.others = append(m.others, cpu)
-	if err := m.runtime.withhold(cpu); err != nil {
+	if err := m.openCPU(o); err != nil {
 		return o, err
 	}
 	if o.GPULayers == AutoGPULayers {
-		if o, err = m.cheapest(o, g.Layers()); err != nil {
+		var err error
+		if o, err = m.cheapest(o, g); err != nil {
 			return o, err
 		}
 	}
@@ -56,57 +57,122 @@ func (m *Model) divide(o Options, g *graph.Graph) (Options, error) {
 	return o, nil
 }
 
+// layersOn is how many layers of a graph are on the GPU, where a number of them is asked for.
+func (o Options) layersOn(g *graph.Graph) int {
+	if o.GPULayers == 0 {
+		return g.Layers()
+	}
+	return min(int(o.GPULayers), g.Layers())
+}
+
+// openCPU opens the device of a split model's first layers.
+func (m *Model) openCPU(o Options) error {
+	how := o.device()
+	how.Backend, how.Transport = cpuName, ""
+	cpu, err := m.runtime.devices.Open(how)
+	if err != nil {
+		return err
+	}
+	m.others = append(m.others, cpu)
+	return m.runtime.withhold(cpu)
+}
+
 // cpu is the device of a split model's first layers.
 func (m *Model) cpu() backend.Device { return m.others[0] }
 
-// cheapest chooses how many layers are on the GPU: as many as have room there, or none where a step takes less on the CPU alone. Of neighbouring layers one or the other choice
-// takes least, since a layer takes about as long as any other.
-func (m *Model) cheapest(o Options, layers int) (Options, error) {
+// hasExperts reports whether a graph has blocks of experts.
+func hasExperts(g *graph.Graph) bool {
+	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { _, ok := graph.Experts(n); return ok })
+}
+
+// cheapest chooses what is on the GPU: as many last layers as have room there; or, of a model with experts, all layers without the experts of as few first ones as there is no room for, or
+// as many as have room without any; or nothing. Of these a token takes least by what is chosen. Of neighbouring numbers of layers one or the other end takes least, since a layer takes about as long as any other.
+func (m *Model) cheapest(o Options, g *graph.Graph) (Options, error) {
 	var refused error
-	most := sort.Search(layers, func(i int) bool {
-		_, err := m.gpuRoom(o, m.device, i+1, contexts(o))
+	room := func(o Options, last int) bool {
+		_, err := m.gpuRoom(o, m.device, last, contexts(o))
 		if err != nil {
 			refused = err
 		}
-		return err != nil
-	})
-	note := func(format string, values ...any) {
-		if o.Note != nil {
-			o.Note(fmt.Sprintf(format, values...))
+		return err == nil
+	}
+	layers, gpu := g.Layers(), m.device.Info().Name
+	most := sort.Search(layers, func(i int) bool { return !room(o, i+1) })
+	whole := o
+	whole.GPULayers = GPULayers(most)
+	choices := []Options{whole}
+	if most < layers && o.CPUExperts == 0 && hasExperts(g) {
+		apart := o
+		with := func(n int) Options { apart.CPUExperts = CPUExperts(n); return apart }
+		if n := 1 + sort.Search(layers-1, func(i int) bool { return room(with(1+i), layers) }); n < layers || room(with(n), layers) {
+			apart = with(n)
+			apart.GPULayers = GPULayers(layers)
+		} else {
+			apart = with(layers)
+			apart.GPULayers = GPULayers(sort.Search(layers, func(i int) bool { return !room(apart, i+1) }))
+		}
+		if apart.GPULayers > 0 {
+			choices = append(choices, apart)
 		}
 	}
-	gpu := m.device.Info().Name
-	all, err := m.stepSeconds(o, 0)
+	alone, err := m.stepSeconds(o, 0)
 	if err != nil {
 		return o, err
 	}
-	some, err := m.stepSeconds(o, most)
-	if err != nil {
-		return o, err
+	best, least := o, math.Inf(1)
+	for _, c := range choices {
+		seconds, err := m.stepSeconds(c, int(c.GPULayers))
+		if err != nil {
+			return o, err
+		}
+		if seconds < least {
+			best, least = c, seconds
+		}
+	}
+	note := func(format string, values ...any) {
+		if o.Note != nil {
+			o.Note(fmt.Sprintf("--gpu-layers auto: "+format, values...))
+		}
+	}
+	here := placedText(int(best.GPULayers), layers, best.CPUExperts.Of(layers))
+	switch {
+	case best.GPULayers == 0:
+		note("%s has room for none of the %d layers, which are on the CPU: %v", gpu, layers, refused)
+	case least >= alone:
+		note("%s has room for %s, and a token would take %.3g ms then; all are on the CPU, where it takes %.3g ms", gpu, here, 1e3*least, 1e3*alone)
+		best.GPULayers = 0
+	case int(best.GPULayers) == layers && best.CPUExperts == 0:
+		note("all %d layers are on %s", layers, gpu)
+		best.GPULayers = 0
+		return best, nil
+	default:
+		note("%s are on %s; a token is predicted to take %.3g ms, and %.3g ms on the CPU alone", here, gpu, 1e3*least, 1e3*alone)
+	}
+	if best.GPULayers == 0 {
+		best.Backend, best.CPUExperts = cpuName, 0
+	}
+	return best, nil
+}
+
+// placedText says which part of a model is on the GPU.
+func placedText(last, layers, experts int) string {
+	s := fmt.Sprintf("the last %d of %d layers", last, layers)
+	if last == layers && experts > 0 {
+		s = fmt.Sprintf("all %d layers", layers)
 	}
 	switch {
-	case most == 0:
-		note("--gpu-layers auto: %s has room for none of the %d layers, which are on the CPU: %v", gpu, layers, refused)
-	case some >= all:
-		note("--gpu-layers auto: %s has room for %d of %d layers, and a token would take %.3g ms then; all are on the CPU, where it takes %.3g ms", gpu, most, layers, 1e3*some, 1e3*all)
-		most = 0
-	case most == layers:
-		note("--gpu-layers auto: all %d layers are on %s", layers, gpu)
-		o.GPULayers = 0
-		return o, nil
-	default:
-		note("--gpu-layers auto: the last %d of %d layers are on %s; a token is predicted to take %.3g ms, and %.3g ms on the CPU alone", most, layers, gpu, 1e3*some, 1e3*all)
+	case experts == layers:
+		s += " without their experts"
+	case experts > layers-last:
+		s += fmt.Sprintf(" without the experts of the first %d", experts)
 	}
-	if o.GPULayers = GPULayers(most); most == 0 {
-		o.Backend = cpuName
-	}
-	return o, nil
+	return s
 }
 
 // contexts is for how many requests of the whole context layers are chosen: one, and one more for every four that run at once.
 func contexts(o Options) int { return max(1, o.limits(defaultContext, false).Seqs/4) }
 
-// onSplit is a model with so many last layers on a GPU; all of them: there is no other part.
+// onSplit is a model with so many last layers on a GPU, without the experts that are to be on the CPU; all of it: there is no other part.
 func (m *Model) onSplit(o Options, gpu backend.Device, last int) (*split, error) {
 	s := &split{last: last}
 	for i, dev := range []backend.Device{m.cpu(), gpu} {
@@ -121,11 +187,12 @@ func (m *Model) onSplit(o Options, gpu backend.Device, last int) (*split, error)
 		s.layers = g.Layers()
 		s.members = append(s.members, compile.Member{Device: dev, Graph: g, Passes: passes})
 	}
-	if last == 0 || last == s.layers {
+	if s.experts = o.CPUExperts.Of(s.layers); last == 0 || last == s.layers && s.experts == 0 {
+		s.experts = 0
 		i := min(last, 1)
 		s.layout, s.members = pass.OneDevice, s.members[i:i+1]
 	} else {
-		s.layout = pass.Split(s.layers, last)
+		s.layout = pass.WithoutExperts(s.layers, last, s.experts)
 		if err := s.layout.Check(s.members[1].Graph); err != nil {
 			return nil, fmt.Errorf("ridge: %w", err)
 		}
@@ -203,7 +270,7 @@ func (m *Model) gpuRoom(o Options, gpu backend.Device, last, requests int) (part
 	rest := use.Activations + kernelSlack
 	left := free - use.Weights - use.Adapters
 	if left < cache+rest {
-		return 0, noMemory("the last %d of %d layers take %s of weights, %s of cache and %s of activations and kernels, and of the %s of device %s %s are free", last, s.layers,
+		return 0, noMemory("%s take %s of weights, %s of cache and %s of activations and kernels, and of the %s of device %s %s are free", placedText(last, s.layers, s.experts),
 			size.Text(use.Weights+use.Adapters), size.Text(cache), size.Text(rest), size.Text(total), gpu.Info().Name, size.Text(free))
 	}
 	return min(defaultPart, float64(left-rest)/float64(left)), nil
@@ -261,8 +328,11 @@ func (m *Model) sizedSplit(o Options, s *split) (backend.Limits, error) {
 // refused says of which part of a model an error is.
 func (s *split) refused(i int, err error) error {
 	part := fmt.Sprintf("the first %d of %d layers, on the CPU", s.layers-s.last, s.layers)
-	if i == 1 {
-		part = fmt.Sprintf("the last %d of %d layers, on %s (--gpu-layers %d)", s.last, s.layers, s.members[1].Device.Info().Name, s.last)
+	switch {
+	case i == 1:
+		part = fmt.Sprintf("%s, on %s (--gpu-layers %d)", placedText(s.last, s.layers, s.experts), s.members[1].Device.Info().Name, s.last)
+	case s.experts > 0:
+		part += fmt.Sprintf(", and the experts of the first %d", s.experts)
 	}
 	var e *Error
 	if errors.As(err, &e) {
@@ -307,7 +377,11 @@ func (m *Model) placeSplit(o Options, g *graph.Graph, passes pass.Options) (*loa
 
 // measureSplit is measure for an alternative whose first layers are on the CPU. m.device is the GPU.
 func (m *Model) measureSplit(a *Alternative) error {
-	s, err := m.onSplit(a.Options, m.device, int(a.Options.GPULayers))
+	g, _, err := m.graphOn(m.device, a.Options)
+	if err != nil {
+		return err
+	}
+	s, err := m.onSplit(a.Options, m.device, a.Options.layersOn(g))
 	if err != nil {
 		return err
 	}
@@ -380,5 +454,5 @@ func (s *split) String() string {
 		info := x.Device.Info()
 		names = append(names, fmt.Sprintf("%s (%s)", info.Name, info.Detail))
 	}
-	return fmt.Sprintf("the last %d of %d layers on %s, the others on %s", s.last, s.layers, names[0], names[1])
+	return fmt.Sprintf("%s on %s, the others on %s", placedText(s.last, s.layers, s.experts), names[0], names[1])
 }

@@ -57,9 +57,8 @@ type together interface {
 // collective is a node that several devices compute together. The host moves the numbers: it reads the device's value, exchanges it and
 // writes the result. Backends have no kernels of their own for it.
 type collective struct {
-	node     *graph.Node
-	in, out  backend.Buffer
-	own, all []float32 // of the largest step: this rank's rows, and those of all ranks
+	node    *graph.Node
+	in, out backend.Buffer
 }
 
 // String implements backend.Launch.
@@ -102,6 +101,9 @@ func (p *Program) cannotExchange(n *graph.Node) error {
 	return fmt.Errorf("compile: device %s cannot take part in %s: the host cannot write its activations", p.dev.Info().Name, n)
 }
 
+// moved is the host's memory for what its collectives move, one after the other: this rank's rows, and those of all ranks. It is enough for the largest step before the first one.
+type moved struct{ own, all []float32 }
+
 // newCollective checks that this program can take part in a collective.
 func (p *Program) newCollective(n *graph.Node) (*collective, error) {
 	if _, ok := p.dev.(backend.Writer); !ok {
@@ -112,13 +114,14 @@ func (p *Program) newCollective(n *graph.Node) (*collective, error) {
 	if len(n.In) > 0 {
 		v, c.in = n.In[0], p.where[n.In[0]]
 	}
-	c.own = make([]float32, p.limits.Rows(v.Rows)*v.Axis.Len())
+	rows := p.limits.Rows(v.Rows)
+	own := grown(&p.moved.own, rows*v.Axis.Len())
 	switch o := n.Op.(type) {
 	case graph.AllReduce:
 		ranks = o.Ranks
 	case graph.AllGather:
 		ranks = o.Ranks
-		c.all = make([]float32, ranks*len(c.own)+p.limits.Rows(v.Rows)*o.Axis.Len())
+		grown(&p.moved.all, ranks*len(own)+rows*o.Axis.Len())
 	case graph.Send, graph.Recv:
 		peers = p.ranks.Pipeline
 	}
@@ -134,9 +137,11 @@ func (c *collective) run(p *Program, b *backend.Batch) error {
 	if p.seq != nil && !n.Wide() {
 		b = &p.seq.local
 	}
-	rows := b.Rows(n.Out[0].Rows)
-	width := len(c.own) / p.limits.Rows(n.Out[0].Rows)
-	own := c.own[:rows*width]
+	rows, width := b.Rows(n.Out[0].Rows), n.Out[0].Axis.Len()
+	if len(n.In) > 0 {
+		width = n.In[0].Axis.Len()
+	}
+	own := grown(&p.moved.own, rows*width)
 	if len(n.In) > 0 {
 		if err := p.dev.Read(own, n.In[0], c.in, 0, rows); err != nil {
 			return err
@@ -149,11 +154,12 @@ func (c *collective) run(p *Program, b *backend.Batch) error {
 			return err
 		}
 	case graph.AllGather:
-		shards := c.all[:o.Ranks*len(own)]
+		all := grown(&p.moved.all, o.Ranks*len(own)+rows*o.Axis.Len())
+		shards := all[:o.Ranks*len(own)]
 		if err := p.ranks.Tensor.AllGather(shards, own); err != nil {
 			return err
 		}
-		result = c.all[o.Ranks*len(c.own):][:rows*o.Axis.Len()]
+		result = all[o.Ranks*len(own):]
 		joinColumns(result, shards, rows, width, o.Axis.Len())
 	case graph.Send:
 		return p.ranks.Pipeline.Send(o.To, own) // no later node of this stage reads it

@@ -44,7 +44,9 @@ type lane struct {
 func (x *Group) newFlight(l pass.Layout, members []Member) {
 	f := &x.flight
 	f.changed.L = &f.mu
-	f.stages = l.Pipeline
+	if f.stages = l.Pipeline; l.EarlyExperts > 0 { // what the first stage makes of a layer waits for the last one
+		f.stages = 1
+	}
 	stageOf := map[string]int{} // of a device by its name
 	for i, p := range x.programs {
 		stage := l.Rank(i).Stage

@@ -30,6 +30,7 @@ type Program struct {
 	seq         *sequence // nil: all rows of steps are here
 	ring        *ringSpace
 	routes      map[*graph.Node]*routes // of rows to experts, by Dispatch
+	moved       moved
 	launches    []backend.Launch
 	whole       steps    // the launches
 	body        steps    // those up to the hidden states; launches of its own, since devices tell programs apart by theirs

@@ -21,6 +21,8 @@ type Layout struct {
 	Method   string `json:"sequence_method,omitempty"`
 	// Layers is how many layers each stage of the pipeline has, 1 at least; nil: as equally many as can be.
 	Layers []int `json:"layers,omitempty"`
+	// EarlyExperts is of how many first layers of the model the experts are on the first of two stages although the layers may be on the second; 0: experts are where their layers are.
+	EarlyExperts int `json:"early_experts,omitempty"`
 }
 
 // Rank is a device of a layout.
@@ -102,6 +104,9 @@ func (l Layout) String() string {
 	for i, n := range l.Layers {
 		s += fmt.Sprintf("%s%d", map[bool]string{true: " layers ", false: "+"}[i == 0], n)
 	}
+	if l.EarlyExperts > 0 {
+		s += fmt.Sprintf(" experts %d", l.EarlyExperts)
+	}
 	return s
 }
 
@@ -157,7 +162,7 @@ func (l Layout) checkLayers(layers int) error {
 	}
 	sum := 0
 	for stage, n := range l.Layers {
-		if n < 1 {
+		if n < 0 || n == 0 && (stage > 0 || l.EarlyExperts == 0) {
 			return fmt.Errorf("the layout %s gives pipeline stage %d no layers; 1 at least is possible", l, stage)
 		}
 		sum += n
@@ -186,12 +191,15 @@ func (l Layout) divides(g *graph.Graph) error {
 	if l.Tensor < 1 || l.Pipeline < 1 || l.Data < 1 {
 		return fmt.Errorf("the layout %s has less than one device in a direction", l)
 	}
-	if n := g.Layers(); l.Pipeline > n {
+	if n := g.Layers(); l.Pipeline > n && l.EarlyExperts == 0 {
 		return fmt.Errorf("%d pipeline stages for the %d layers of %s; at most one stage a layer is possible", l.Pipeline, n, g.Name)
 	} else if err := l.checkLayers(n); err != nil {
 		return err
 	}
 	if err := l.checkSequence(g); err != nil {
+		return err
+	}
+	if err := l.checkEarly(g); err != nil {
 		return err
 	}
 	if err := l.checkExperts(g); err != nil {

@@ -25,7 +25,11 @@ func Partition(g *graph.Graph, o Options) (*graph.Graph, error) {
 		return nil, fmt.Errorf("%s is none of the layout %s; each counts from 0", at, l)
 	}
 	p := partitioner{layout: l, rank: at, graph: g, units: unitsOf(g), others: map[*graph.Value]*graph.Value{}}
-	p.assignStages()
+	if p.assignStages(); l.EarlyExperts > 0 {
+		p.findCrossings()
+	} else {
+		p.findEnds()
+	}
 	p.findChannels()
 	return graph.Rewrite(g, p.visit)
 }
@@ -41,6 +45,7 @@ type partitioner struct {
 	received    []*graph.Value // by this stage from the one before
 	sent        []*graph.Value // by it to the one after
 	again       []*graph.Node  // writes to caches of earlier stages that layers of this one read: they have a copy here
+	crossings   *crossings     // where experts are apart from their layers
 	channels    map[*graph.Cache]graph.Axis
 	caches      bool                          // have been replaced
 	others      map[*graph.Value]*graph.Value // by values of the new graph, where devices divide rows: what those of all are here, or a device's own of those
@@ -49,7 +54,7 @@ type partitioner struct {
 // everywhere is the stage of nodes that every stage computes for itself: those without inputs and weights, such as angles.
 const everywhere = -1
 
-// assignStages finds the stage of every node and what passes its ends. A node outside layers is in the first stage before
+// assignStages finds the stage of every node. A node outside layers is in the first stage before
 // the layers and in the last one after them.
 func (p *partitioner) assignStages() {
 	p.stages = map[*graph.Node]int{}
@@ -64,7 +69,16 @@ func (p *partitioner) assignStages() {
 		case at > 0 || p.layout.Pipeline == 1 || n.Out[0].Rows == graph.Logits:
 			at = p.layout.Pipeline - 1
 		}
-		if p.stages[n] = at; at == p.rank.Stage {
+		if p.stages[n] = at; p.layout.apart(n) {
+			p.stages[n] = 0
+		}
+	}
+}
+
+// findEnds finds the first and the last node of this stage, and what passes its ends.
+func (p *partitioner) findEnds() {
+	for _, n := range p.graph.Nodes {
+		if p.stages[n] == p.rank.Stage {
 			if p.first == nil {
 				p.first = n
 			}
@@ -148,6 +162,10 @@ func (p *partitioner) visit(r *graph.Rewriter, n *graph.Node) bool {
 	stage := p.stages[n]
 	if stage == everywhere {
 		return !p.reads(n.Out)
+	}
+	if p.crossings != nil {
+		p.besideExperts(r, n)
+		return true
 	}
 	if stage != p.rank.Stage {
 		return true

@@ -65,6 +65,8 @@ func TestPartitionGoldens(t *testing.T) {
 		{"qwen3.5-wide", pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ring}},
 		{"qwen3.5-wide", pass.Split(4, 3)},
 		{"llama-mqa-tied-bias", pass.Split(2, 1)},
+		{"qwen3moe-ofall", pass.WithoutExperts(2, 2, 1)},
+		{"qwen3next-dense", pass.WithoutExperts(4, 3, 4)},      // with experts beside those that all rows pass
 		{"gemma4", pass.Split(small(t, "gemma4").Layers(), 1)}, // which attends to keys of layers before
 	} {
 		name, l := c.name, c.l
@@ -150,6 +152,9 @@ func TestPartitionRefuses(t *testing.T) {
 		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 9, Data: 1}}, "9 pipeline stages for the "},
 		{"llama-default", pass.Options{Layout: pass.Split(2, 2)}, "gives pipeline stage 0 no layers"},
 		{"llama-default", pass.Options{Layout: pass.Split(3, 1)}, "have 3 layers together, and there are 2"},
+		{"llama-default", pass.Options{Layout: pass.WithoutExperts(2, 2, 2)}, "experts are to be apart from their layers, and llama has none"},
+		{"qwen3moe-ofall", pass.Options{Layout: pass.WithoutExperts(2, 2, 3)}, "of the first 3 layers apart; "},
+		{"qwen3moe-ofall", pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 2, Data: 1, Layers: []int{1, 1}, EarlyExperts: 2}}, "which two devices do that divide layers alone"},
 		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Expert: 2, Layers: []int{1, 1}}}, "says of 2 pipeline stages"},
 		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1, Expert: 2}}, "divides experts, and llama has none"},
 		{"qwen3moe-ofall", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Expert: 2}}, "divides experts among 2 devices"},

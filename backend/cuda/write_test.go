@@ -59,6 +59,72 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// TestExpertsOnHost: the GPU's launches end where rows go to experts on the CPU and go on behind what these make, layer by layer, also in a step that wants no logits.
+func TestExpertsOnHost(t *testing.T) {
+	if _, err := Devices(); err != nil {
+		t.Skipf("no GPU to test on: %v", err)
+	}
+	b, err := modeldir.Open("../../internal/check/testdata/mixtral-window")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	steps := testkit.Steps{{5, 1}, {1, 1}, {1, 1}}
+	lim := testkit.LimitsFor(steps, 16)
+	members := cpuAndGPU(t, b)
+	lim.KeepAll(members[0].Graph)
+	group, err := compile.CompileMembers(pass.WithoutExperts(2, 2, 2), members, b, lim)
+	if errors.Is(err, ptx.ErrMissing) && os.Getenv("CI") != "true" {
+		t.Skip("the source of a kernel is newer than the PTX; make ptx rebuilds that")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close()
+	if text := group.String(); strings.Count(text, "host Send") != 7 || strings.Count(text, "host Recv") != 7 { // the embedding; of each layer rows, scores and results
+		t.Errorf("what goes to the experts and back is not that:\n%s", text)
+	}
+	if m := group.Memories(); m[0].Caches != 0 || m[1].Caches == 0 {
+		t.Errorf("the cache is not the GPU's alone: %+v", m)
+	}
+	logits := make([]float32, 2*group.Vocab())
+	for i, batch := range testkit.Sequence(steps, lim, group.Ids(), false, 1) {
+		if i == 1 {
+			batch.LogitsIndices = nil
+		}
+		if err := group.Run(batch); err != nil {
+			t.Fatal(err)
+		}
+		if err := group.Logits(logits, 0, len(batch.LogitsIndices)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// cpuAndGPU are members of a group of a model's.
+func cpuAndGPU(t *testing.T, b *modeldir.Dir) (members []compile.Member) {
+	t.Helper()
+	gpu, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = gpu.Close() })
+	host, err := cpu.New(cpu.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = host.Close() })
+	for _, d := range []backend.Device{host, gpu} {
+		info := d.Info()
+		g, err := b.Model.Graph(model.Options{Act: info.Act, Cache: graph.F16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, compile.Member{Device: d, Graph: g, Passes: pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: d}}})
+	}
+	return members
+}
+
 // TestMixedGroup: a stage on a CPU and one on a GPU, in either order, exchange rows through the host. A step that fails on one ends what the other waits for, and the next is computed.
 func TestMixedGroup(t *testing.T) {
 	if _, err := Devices(); err != nil {
@@ -72,25 +138,7 @@ func TestMixedGroup(t *testing.T) {
 	steps := testkit.Steps{{5, 1}, {1, 1}, {1, 1}}
 	lim := testkit.LimitsFor(steps, 16)
 	for _, last := range []string{"cuda", "cpu"} {
-		gpu, err := New(Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer gpu.Close()
-		host, err := cpu.New(cpu.Options{Threads: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer host.Close()
-		var members []compile.Member
-		for _, d := range []backend.Device{host, gpu} {
-			info := d.Info()
-			g, err := b.Model.Graph(model.Options{Act: info.Act, Cache: graph.F16})
-			if err != nil {
-				t.Fatal(err)
-			}
-			members = append(members, compile.Member{Device: d, Graph: g, Passes: pass.Options{Q8: info.Q8, BF16: info.BF16, Kernels: compile.Kernels{Device: d}}})
-		}
+		members := cpuAndGPU(t, b)
 		if last == "cpu" {
 			slices.Reverse(members)
 		}

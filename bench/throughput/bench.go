@@ -102,6 +102,7 @@ type Options struct {
 	Chunk        int         // the most tokens of a step
 	Layout       pass.Layout // over several devices
 	Last         int         // the second of two devices, which may be of another backend, has so many last layers; 0: the Layout says what they have
+	Experts      int         // with Last, of how many first layers of the model the experts are on the first device, wherever the layers are
 	LoRAs        pass.Adapters
 	// EarlyExit has tokens leave the model early; nil: none does. On one device.
 	EarlyExit *earlyexit.Options
@@ -163,7 +164,7 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 	} else {
 		l := o.Layout
 		if o.Last > 0 {
-			l = pass.Split(g.Layers(), o.Last)
+			l = pass.WithoutExperts(g.Layers(), o.Last, o.Experts)
 		}
 		if l, err = l.Fit(g); err != nil {
 			return nil, fmt.Errorf("throughput: %w", err)

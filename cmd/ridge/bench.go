@@ -31,6 +31,7 @@ type benchFlags struct {
 	device               device.Options
 	layout               ridge.Layout
 	gpuLayers            gpuLayers
+	cpuExperts           cpuExperts
 	kvType, quantization string
 	chunk                int // tokens of a step at most; 0: the backend's own
 	threads              []int
@@ -40,7 +41,7 @@ type benchFlags struct {
 	loras                []int // adapters that the sequences have
 	rank                 int   // of each
 	slots                int   // for adapters in the program at least
-	last                 int   // layers on the second device, of another backend; 0: there is none
+	divided              division
 	ops, asJSON          bool
 	exits                []string // as --early-exit has them
 	accept               float64  // synthetic acceptance rate; -1: nothing is drafted
@@ -113,6 +114,7 @@ else drafting takes none.`,
 	addQuantization(fl, &f.quantization)
 	addLayout(fl, &f.layout)
 	f.gpuLayers.add(fl)
+	f.cpuExperts.add(fl)
 	fl.StringVar(&f.device.Transport, "rank-transport", "", "what the GPUs of a layout exchange activations through: nccl, or peer, Ridge's own kernels; default: these where GPUs reach each other, and else NCCL")
 	addInts(fl, &f.threads, "threads", "t", []int{0}, "CPU threads; 0: as many as this process may use")
 	addInts(fl, &f.prompts, "prompt", "p", []int{512}, "lengths of prompts to read; 0: none")
@@ -179,8 +181,8 @@ func (f *benchFlags) check() error {
 		return fmt.Errorf("--chunk is %d; 0 or more is possible", f.chunk)
 	case f.layout.Devices() > 1 && f.ops:
 		return errors.New("--ops times kernels on one device; leave out --tp, --pp and --sp")
-	case f.gpuLayers != 0 && (f.ops || f.accept != -1 || len(f.exits) > 0):
-		return errors.New("--ops, --speculate and --early-exit measure one device; leave out --gpu-layers")
+	case (f.gpuLayers != 0 || f.cpuExperts != 0) && (f.ops || f.accept != -1 || len(f.exits) > 0):
+		return errors.New("--ops, --speculate and --early-exit measure one device; leave out --gpu-layers, --cpu-moe and --n-cpu-moe")
 	case f.layout.Devices() > 1 && f.accept != -1:
 		return errors.New("--speculate measures one device; leave out --tp, --pp and --sp")
 	case len(f.exits) > 0 && (f.layout.Devices() > 1 || f.ops || f.accept != -1 || !slices.Equal(f.loras, []int{0}) || f.slots > 0 || len(f.decodes) == 0):
@@ -265,12 +267,12 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 // measureWith adds the rows of tests with so many adapters. Without adapters the program has no nodes for them: each number has a program
 // of its own, on a device of its own, since weights stay on a device as long as it is open.
 func (f *benchFlags) measureWith(b *modeldir.Dir, loras int, exits string, r *benchReport) error {
-	devices, last, err := f.gpuLayers.open(f.device, f.layout, b.Model)
+	devices, divided, err := f.gpuLayers.open(f.device, f.layout, f.cpuExperts, b.Model)
 	if err != nil {
 		return err
 	}
 	defer closeDevices(devices)
-	f.last = last
+	f.divided = divided
 	dev := devices[0]
 	m, err := f.bench(b, devices, loras, exits)
 	if err != nil {
@@ -283,7 +285,7 @@ func (f *benchFlags) measureWith(b *modeldir.Dir, loras int, exits string, r *be
 			return err
 		}
 	}
-	r.Device, r.Peaks = described(devices, last), m.Peaks()
+	r.Device, r.Peaks = described(devices, divided), m.Peaks()
 	for _, t := range f.tests(loras, exits) {
 		if f.ops {
 			ops, err := m.Ops(t, f.runs)
@@ -308,7 +310,7 @@ func (f *benchFlags) bench(b *modeldir.Dir, devices []backend.Device, loras int,
 	if err != nil {
 		return nil, err
 	}
-	o := throughput.Options{Cache: cache, Quantization: f.quantization, Batch: slices.Max(f.batches), Chunk: min(cmp.Or(f.chunk, f.gpuLayers.stepTokens(f.device.Backend)), slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
+	o := throughput.Options{Cache: cache, Quantization: f.quantization, Batch: slices.Max(f.batches), Chunk: min(cmp.Or(f.chunk, f.gpuLayers.stepTokens(f.device.Backend, f.cpuExperts)), slices.Max(slices.Concat(f.prompts, f.depths, []int{1})))}
 	if slots := max(loras, f.slots); slots != 0 {
 		o.LoRAs = pass.Adapters{Slots: slots, Rank: f.rank}
 		if err := pass.CheckAdapters(o.LoRAs); err != nil {
@@ -327,7 +329,7 @@ func (f *benchFlags) bench(b *modeldir.Dir, devices []backend.Device, loras int,
 		return nil, fmt.Errorf("the tests need sequences of %d tokens, and model %s was made for %d", o.Tokens, b.Name, trained)
 	}
 	o.Layout = pass.Layout{Tensor: f.layout.Tensor, Pipeline: f.layout.Pipeline, Data: 1, Expert: f.layout.Expert, Sequence: f.layout.Sequence, Method: f.layout.SequenceMethod}
-	o.Last = f.last
+	o.Last, o.Experts = f.divided.last, f.divided.experts
 	return throughput.New(b.Model, b, devices, o)
 }
 

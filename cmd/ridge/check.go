@@ -29,6 +29,7 @@ func checkCommand() *cobra.Command {
 	var asJSON bool
 	var layout ridge.Layout
 	var onGPU gpuLayers
+	var onCPU cpuExperts
 	var processes rankFlags
 	cmd := &cobra.Command{
 		Use:   "check MODEL|ADAPTER",
@@ -55,7 +56,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
   ridge check model-f32.gguf --golden path/to/hf-model`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all := ridge.Options{Backend: o.Backend, Threads: o.Threads, Layout: layout, GPULayers: ridge.GPULayers(onGPU)}
+			all := ridge.Options{Backend: o.Backend, Threads: o.Threads, Layout: layout, GPULayers: ridge.GPULayers(onGPU), CPUExperts: ridge.CPUExperts(onCPU)}
 			if err := processes.prepare(cmd.Context(), &all); err != nil {
 				return err
 			}
@@ -109,6 +110,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 	addDevice(cmd, &o.Backend, &o.Threads, &o.Deterministic)
 	addLayout(cmd.Flags(), &layout)
 	onGPU.add(cmd.Flags())
+	onCPU.add(cmd.Flags())
 	processes.add(cmd.Flags())
 	cmd.Flags().StringVar(&base, "base", "", "the model that an adapter is for; default: what its configuration says")
 	cmd.Flags().StringVar(&golden, "golden", "", "directory of golden.safetensors or golden.json; default: the model's")
@@ -120,17 +122,18 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 // checkDevices opens the devices of a layout or, where each is of a process of its own, this one's, and then says how the processes meet.
 func checkDevices(o device.Options, all ridge.Options, path string, how *check.Options) (devices []backend.Device, err error) {
 	r := all.Ranks
-	onGPU := gpuLayers(all.GPULayers)
+	onGPU, onCPU := gpuLayers(all.GPULayers), cpuExperts(all.CPUExperts)
 	switch {
-	case onGPU != 0 && r.Rendezvous != "":
-		return nil, errors.New("check: --gpu-layers is of one process; leave out --ranks and --rendezvous")
-	case onGPU != 0:
+	case (onGPU != 0 || onCPU != 0) && r.Rendezvous != "":
+		return nil, errors.New("check: --gpu-layers and --cpu-moe are of one process; leave out --ranks and --rendezvous")
+	case onGPU != 0 || onCPU != 0:
 		b, err := modeldir.Open(path)
 		if err != nil {
 			return nil, err
 		}
 		defer b.Close()
-		devices, how.Last, err = onGPU.open(o, all.Layout, b.Model)
+		devices, d, err := onGPU.open(o, all.Layout, onCPU, b.Model)
+		how.Last, how.Experts = d.last, d.experts
 		return devices, err
 	case r.Rendezvous == "":
 		return openDevices(o, all.Layout)

@@ -60,72 +60,86 @@ func (n *gpuLayers) Set(text string) error {
 	return nil
 }
 
-// llamaShort has -ngl mean --gpu-layers, as llama.cpp's programs do: flags of one dash have one letter else.
+// llamaShort has -ngl mean --gpu-layers, and -cmoe and -ncmoe mean --cpu-moe and --n-cpu-moe, as llama.cpp's programs do: flags of one dash have one letter else.
 func llamaShort(args []string) []string {
 	out := make([]string, 0, len(args))
 	for i, a := range args {
 		if a == "--" {
 			return append(out, args[i:]...)
 		}
-		if rest, ok := strings.CutPrefix(a, "-ngl"); ok && (rest == "" || rest[0] == '=') {
-			a = "--gpu-layers" + rest
+		for short, long := range map[string]string{"-ngl": "--gpu-layers", "-ncmoe": "--n-cpu-moe", "-cmoe": "--cpu-moe"} {
+			if rest, ok := strings.CutPrefix(a, short); ok && (rest == "" || rest[0] == '=') {
+				a = long + rest
+			}
 		}
 		out = append(out, a)
 	}
 	return out
 }
 
-// open opens the devices that compute a model: those of a layout, or the CPU and the GPU, of which the second has so many last layers; 0: one has all.
-func (n gpuLayers) open(o device.Options, l ridge.Layout, m *model.Model) (devices []backend.Device, last int, err error) {
-	if n == 0 {
+// division is what the second of two devices, of another backend than the first, has of a model: so many last layers, without the experts of the first so many of the model. The zero value: the
+// devices are of one backend.
+type division struct{ last, experts int }
+
+// open opens the devices that compute a model: those of a layout, or the CPU and the GPU.
+func (n gpuLayers) open(o device.Options, l ridge.Layout, experts cpuExperts, m *model.Model) (devices []backend.Device, d division, err error) {
+	if n == 0 && experts == 0 {
 		devices, err = openDevices(o, l)
-		return devices, 0, err
+		return devices, d, err
 	}
 	if err := ridge.GPULayers(n).Check(o.Backend, l); err != nil {
-		return nil, 0, err
+		return nil, d, err
+	}
+	if err := ridge.CPUExperts(experts).Check(o.Backend, l, ridge.GPULayers(n)); err != nil {
+		return nil, d, err
 	}
 	g, err := m.Graph(model.Options{Act: graph.F32, Cache: graph.F16})
 	if err != nil {
-		return nil, 0, err
+		return nil, d, err
 	}
 	first := o
 	first.Backend = "cpu"
 	switch {
 	case n == gpuLayers(ridge.AutoGPULayers):
-		return nil, 0, fmt.Errorf("--gpu-layers auto chooses by the cache that ridge run and ridge serve keep; give a number of the %d layers here, 0 or all", g.Layers())
+		return nil, d, fmt.Errorf("--gpu-layers auto chooses by the cache that ridge run and ridge serve keep; give a number of the %d layers here, 0 or all", g.Layers())
 	case n == gpuLayers(ridge.NoGPULayers):
 		devices, err = openDevices(first, l)
-		return devices, 0, err
-	case int(n) >= g.Layers():
+		return devices, d, err
+	case (n == 0 || int(n) >= g.Layers()) && experts == 0:
 		devices, err = openDevices(o, l)
-		return devices, 0, err
+		return devices, d, err
+	case n == 0:
+		n = gpuLayers(g.Layers())
 	}
 	if devices, err = openDevices(first, l); err != nil {
-		return nil, 0, err
+		return nil, d, err
 	}
 	second, err := openDevices(o, l)
 	if err != nil {
 		closeDevices(devices)
-		return nil, 0, err
+		return nil, d, err
 	}
-	return append(devices, second...), int(n), nil
+	return append(devices, second...), division{min(int(n), g.Layers()), ridge.CPUExperts(experts).Of(g.Layers())}, nil
 }
 
 // stepTokens is how many rows a step has at most by default.
-func (n gpuLayers) stepTokens(name string) int {
-	if n != 0 {
+func (n gpuLayers) stepTokens(name string, experts cpuExperts) int {
+	if n != 0 || experts != 0 {
 		name = "cpu"
 	}
 	return device.StepTokens(name)
 }
 
-// described names devices, and how many layers the last has where they are of two backends.
-func described(devices []backend.Device, last int) string {
+// described names devices, and what the last has where they are of two backends.
+func described(devices []backend.Device, d division) string {
 	i := devices[0].Info()
 	text := fmt.Sprintf("%s (%s)", i.Name, i.Detail)
-	if last > 0 {
+	if d.last > 0 {
 		i = devices[1].Info()
-		text += fmt.Sprintf(", and the last %d layers on %s (%s)", last, i.Name, i.Detail)
+		text += fmt.Sprintf(", and the last %d layers on %s (%s)", d.last, i.Name, i.Detail)
+	}
+	if d.experts > 0 {
+		text += fmt.Sprintf(" without the experts of the first %d of the model", d.experts)
 	}
 	return text
 }

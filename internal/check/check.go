@@ -23,6 +23,7 @@ type Options struct {
 	Devices []backend.Device // one, or as many as the Layout takes, by stage and then tensor rank
 	Layout  pass.Layout      // over the devices
 	Last    int              // the second of two Devices, which may be of another backend, has so many last layers; 0: the Layout says what they have
+	Experts int              // with Last, of how many first layers of the model the experts are on the first device, wherever the layers are
 	Cache   graph.Type       // of keys and values
 	Chunk   int              // tokens of a prompt computed in one step; 0: all of them
 	// Meet has the devices of the Layout meet, where they are of a process each: Devices is this one's then. It is given what must be the same on all. nil: all are of this process.
@@ -111,7 +112,7 @@ func Work(path string, o Options) error {
 func (o *Options) graph(b *modeldir.Dir) (*graph.Graph, error) {
 	g, err := b.Model.Graph(graphOptions(*o))
 	if err == nil && o.Last > 0 {
-		o.Layout = pass.Split(g.Layers(), o.Last)
+		o.Layout = pass.WithoutExperts(g.Layers(), min(o.Last, g.Layers()), o.Experts)
 		if err = o.Layout.Check(g); err != nil {
 			err = fmt.Errorf("check: %w", err)
 		}
