@@ -145,7 +145,7 @@ func BenchmarkLlama8B(b *testing.B) {
 	if _, err := Devices(); err != nil {
 		b.Skipf("no GPU to measure: %v", err)
 	}
-	for _, f := range []quant.Format{quant.BF16, quant.Q4_0, quant.Q4_K, quant.MXFP4, quant.Q6_K, quant.Q8_0, quant.INT4} {
+	for _, f := range []quant.Format{quant.BF16, quant.Q4_0, quant.Q4_K, quant.MXFP4, quant.Q6_K, quant.Q8_0, quant.INT4, quant.BF16_2_4} {
 		b.Run(f.String(), func(b *testing.B) { benchmarkLlama8B(b, f, quant.Invalid) })
 	}
 	for _, f := range []quant.Format{quant.FP8, quant.INT8, quant.INT4} {
@@ -153,7 +153,8 @@ func BenchmarkLlama8B(b *testing.B) {
 	}
 }
 
-// benchmarkLlama8B has all weights, the head's too, in a format, and quantises those of the layers to another one.
+// benchmarkLlama8B has all weights, the head's too, in a format, and quantises those of the layers to another one. Of a sparse format are those of the layers
+// alone, as in files.
 func benchmarkLlama8B(b *testing.B, stored, made quant.Format) {
 	d, err := New(Options{})
 	if err != nil {
@@ -161,7 +162,11 @@ func benchmarkLlama8B(b *testing.B, stored, made quant.Format) {
 	}
 	defer d.Close()
 	lookup := func(name string) (graph.Stored, bool) {
-		return graph.Stored{Format: stored, Recipe: recipe.Tensor(name)}, true
+		s := graph.Stored{Format: stored, Recipe: recipe.Tensor(name)}
+		if sparse := stored.Descriptor().Sparsity; sparse.Kept > 0 && (name == "embd" || name == "head") {
+			s.Format = sparse.Values
+		}
+		return s, true
 	}
 	builder := graph.NewBuilder("llama 8B", lookup, graph.BF16, graph.BF16)
 	g, err := builder.Finish(llama8B(builder))

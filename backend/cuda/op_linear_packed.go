@@ -13,7 +13,7 @@ import (
 func (d *Device) packedRows(f quant.Format) int {
 	const columns = 256
 	switch {
-	case !d.hopper():
+	case !d.hopper() || packed.Sparse(f): // which Hopper multiplies as they are in tiles of 128 rows and more
 		return 64
 	case f.RowBytes(columns)*8 < 5*columns:
 		return 1024
@@ -85,7 +85,15 @@ func (d *Device) bindPacked(layers []*part, act *part, pro *prologue) (func(*ste
 		}
 	}
 	many := func(m int) error { return few.Launch(d.stream, m) }
-	if dequantised <= d.dequantisedBytes() {
+	var sparse *densesm90.SparseKernel
+	if packed.Sparse(format) {
+		if sparse, err = packed.NewSparse(d.loader, p, d.sums); err != nil {
+			return nil, err
+		}
+	}
+	if sparse != nil {
+		many = func(m int) error { return sparse.Launch(d.stream, m) }
+	} else if dequantised <= d.dequantisedBytes() {
 		if many, err = d.bindDequantised(p, format); err != nil {
 			return nil, err
 		}

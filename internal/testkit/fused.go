@@ -60,7 +60,7 @@ func fusedCases() []Case {
 		}
 	}
 	hidden, ffn := axis("hidden", 256, 1), axis("ffn", 512, 1)
-	for _, f := range []quant.Format{quant.BF16, quant.Q4_0, quant.Q8_0} {
+	for _, f := range []quant.Format{quant.BF16, quant.BF16_2_4, quant.Q4_0, quant.Q8_0} {
 		linear := func(b *graph.Builder, name string, x *graph.Value, out graph.Axis) *graph.Value {
 			return b.Linear(name, x, b.Weight("w_"+name+"/"+f.String(), out, x.Axis), b.Vector("bias_"+name, out))
 		}
@@ -79,7 +79,7 @@ func fusedCases() []Case {
 				return b.ActMul("y", linear(b, "gate", x, ffn), linear(b, "up", x, ffn), fn)
 			}, graph.GatedLinear)
 		}
-		if f == quant.BF16 {
+		if f == quant.BF16 || f == quant.BF16_2_4 { // norms are computed by products of whole numbers
 			continue
 		}
 		add(f.String(), 1e-5, func(b *graph.Builder) *graph.Value {

@@ -35,10 +35,10 @@ DEVICE void tmaLoad2D(u32 to, const TensorMap* map, int col, int row, u32 bar, u
                ::"r"(to), "l"(map), "r"(col), "r"(row), "r"(bar), "l"(keep) : "memory");
 }
 
-// tmaLoadBulk loads contiguous bytes, without a tensor map, that are read once or a few times soon after each other.
-DEVICE void tmaLoadBulk(u32 to, const u8* from, int bytes, u32 bar) {
+// tmaLoadBulk loads contiguous bytes, without a tensor map; if not said otherwise, bytes that are read once or a few times soon after each other.
+DEVICE void tmaLoadBulk(u32 to, const u8* from, int bytes, u32 bar, u64 keep = EVICT_FIRST) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
-               ::"r"(to), "l"(from), "r"(bytes), "r"(bar), "l"(EVICT_FIRST) : "memory");
+               ::"r"(to), "l"(from), "r"(bytes), "r"(bar), "l"(keep) : "memory");
 }
 
 // tmaLoadMulticast is a multicast tmaLoad2D into both blocks of a cluster of two: to the same shared-memory address and mbarrier of each.

@@ -40,6 +40,7 @@ type deltaParams struct {
 // Weight is a matrix of N × K numbers, row-major, with where its results go.
 type Weight struct {
 	W      driver.Ptr
+	W2     driver.Ptr // of a sparse gated problem: the up matrix
 	Bias   driver.Ptr // [N] float32, or 0
 	Bias2  driver.Ptr // of a gated problem: the up matrix's
 	Scale  driver.Ptr // [N] float32, what a number of each row counts; not of bf16

@@ -72,6 +72,7 @@ func TestAgainstPlainGo(t *testing.T) {
 
 func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "gemm/dense_sm90/delta", map[string]uintptr{"delta_": unsafe.Sizeof(deltaParams{})})
+	gputest.Mirrors(t, "gemm/dense_sm90/sparse", map[string]uintptr{"sparse_": unsafe.Sizeof(sparseParams{})})
 	gputest.Mirrors(t, "gemm/dense_sm90/planes", map[string]uintptr{"planes_": unsafe.Sizeof(planesParams{})})
 }
 

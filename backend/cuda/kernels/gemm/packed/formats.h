@@ -40,6 +40,11 @@ struct InShared {
     asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x[0]), "=r"(v.x[1]) : "r"(at + offset) : "memory");
     return v;
   }
+  DEVICE u32 word(int offset) const {
+    u32 v;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(at + offset) : "memory");
+    return v;
+  }
   DEVICE u16 one(int offset) const {
     u16 v;
     asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(at + offset) : "memory");
@@ -316,6 +321,8 @@ struct FP4Book {
 };
 using NF4 = Codebook<NF4Book>;
 using FP4 = Codebook<FP4Book>;
+
+template <typename Q> constexpr bool SPARSE = false; // 2:4, see sparse24.h
 
 // dequantise gives the weights of a block, as pairs of bf16. Pairs 0 and 1 are those of the block's first mma.
 template <typename Q> DEVICE void dequantise(const Q& q, int block, u32 (&pairs)[4]) {

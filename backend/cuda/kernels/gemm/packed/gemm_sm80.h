@@ -1,12 +1,26 @@
 // Packed-weight GEMM with mma.sync for 9 to 32 rows of x on GPUs before Hopper, which has gemm_sm90.h.
 #pragma once
 #include "formats.h"
+#include "sparse24.h"
 
 struct GemmSm80Params {
   const bf16* x; // [m, k]
   PackedPart part;
   int m, k;
 };
+
+// multiplyBlock adds the products of a tile's block of 32 columns with NT × 8 rows of x.
+template <typename Q, int NT> DEVICE void multiplyBlock(float (&acc)[NT][4], const Q (&a)[2], int block, const u32 (&b)[NT][4]) {
+  u32 top[4], bottom[4];
+  dequantise(a[0], block, top);
+  dequantise(a[1], block, bottom);
+  UNROLL for (int j = 0; j < NT; j++) UNROLL for (int s = 0; s < 4; s += 2)
+    mma(acc[j], top[s], bottom[s], top[s + 1], bottom[s + 1], b[j][s], b[j][s + 1]);
+}
+template <int NT> DEVICE void multiplyBlock(float (&acc)[NT][4], const Sparse24 (&a)[2], int block, const u32 (&b)[NT][4]) {
+  SparseRows rows(a[0], a[1], block);
+  UNROLL for (int j = 0; j < NT; j++) mmaSparse(acc[j], rows, b[j]);
+}
 
 // A block takes two tiles of 16 rows of weights, whose k its warps split. NT × 8 is the rows of x there is room for.
 template <typename Q, int NT> DEVICE void gemmSm80(const GemmSm80Params& p) {
@@ -26,13 +40,7 @@ template <typename Q, int NT> DEVICE void gemmSm80(const GemmSm80Params& p) {
         int k = unit * COLUMNS + block * 32 + i * 8 + t * 2; // past the end x counts as zero
         b[j][i] = j * 8 + g < p.m && k < p.k ? *(const u32*)(p.x + (long)(j * 8 + g) * p.k + k) : 0;
       }
-      UNROLL for (int r = 0; r < RT; r++) {
-        u32 top[4], bottom[4];
-        dequantise(a[r][0], block, top);
-        dequantise(a[r][1], block, bottom);
-        UNROLL for (int j = 0; j < NT; j++) UNROLL for (int s = 0; s < 4; s += 2)
-          mma(acc[r][j], top[s], bottom[s], top[s + 1], bottom[s + 1], b[j][s], b[j][s + 1]);
-      }
+      UNROLL for (int r = 0; r < RT; r++) multiplyBlock(acc[r], a[r], block, b);
     }
   }
 

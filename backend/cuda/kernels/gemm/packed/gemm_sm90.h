@@ -79,6 +79,21 @@ struct Consumer {
   DEVICE int row(bool gated) const { return gated ? in * 2 + group : group * 4 + in; }
 };
 
+// mainloopStepSparse is mainloopStep of 2:4 sparse weights, which nothing has to be done to.
+template <typename W> DEVICE void mainloopStepSparse(float (&acc)[W::SUMS], u32 first, u32 stage, const u32 (&halves)[2]) {
+  SparseRows rows[W::UNITS * BLOCKS];
+  Sparse24 q[W::UNITS][2];
+  UNROLL for (int u = 0; u < W::UNITS; u++) {
+    UNROLL for (int h = 0; h < 2; h++) q[u][h].load(InShared{stage + halves[h] + u * (PANEL * W::UNIT)});
+    UNROLL for (int b = 0; b < BLOCKS; b++) rows[u * BLOCKS + b] = SparseRows(q[u][0], q[u][1], b);
+  }
+  wgmmaFence();
+  UNROLL for (int b = 0; b < W::UNITS * BLOCKS; b++) wgmmaSparseRS(acc, rows[b], first + b / 2 * (W::BOX / 16) + b % 2 * 4, 1);
+  wgmmaCommit();
+  wgmmaWait<0>();
+  UNROLL for (int e = 0; e < W::SUMS; e++) asm volatile("" : "+f"(acc[e])::"memory");
+}
+
 // mainloopStep adds the products of a step: of x, whose first shared-memory descriptor has that low word, and of weights, among which halves is where the
 // two halves of the warp's rows lie.
 template <typename W, typename Q> DEVICE void mainloopStep(float (&acc)[W::SUMS], u32 first, u32 stage, const u32 (&halves)[2]) {
@@ -250,7 +265,9 @@ template <typename Q, int BN> DEVICE void gemm(const GemmParams& p) {
       int x = rx.stage * W::K_SLICES + shift, w = r.stage * W::K_SLICES + slice;
       mbarrierWait(xs.full + x * 8, rx.phase);
       mbarrierWait(ws.full + w * 8, r.phase);
-      mainloopStep<W, Q>(acc, firstX + broadcastFirst(x) * (W::X_STAGE / 16), ws.at + w * W::STAGE, halves);
+      u32 descriptor = firstX + broadcastFirst(x) * (W::X_STAGE / 16), stage = ws.at + w * W::STAGE;
+      if constexpr (SPARSE<Q>) mainloopStepSparse<W>(acc, descriptor, stage, halves);
+      else mainloopStep<W, Q>(acc, descriptor, stage, halves);
       mbarrierArrive(ws.empty + w * 8); // each thread for what it has read; x is read by the warpgroup's wgmma
       if (!resident && lane() == 0) mbarrierArrive(xs.empty + x * 8);
     }

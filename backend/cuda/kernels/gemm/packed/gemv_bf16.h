@@ -3,6 +3,7 @@
 // for x of; in a round phases come before tiles.
 #pragma once
 #include "gemv.h"
+#include "sparse24.h"
 
 // GemvBf16 is the layout of a block's shared memory, ROOM bytes.
 template <typename Q, int ROOM> struct GemvBf16 {
@@ -110,6 +111,14 @@ template <typename Q> DEVICE void multiply(float (&acc)[4], const Q (&q)[2], u32
       acc[j] += q[j / 2].scale(block * Q::SUBS + s) * dots[s][j];
       if (Q::AFFINE) acc[j] += q[j / 2].middle(block) * (-1.0f / maxi(Q::RAW_BIAS, 1)) * above[s][j];
     }
+  }
+}
+
+template <> DEVICE void multiply(float (&acc)[4], const Sparse24 (&q)[2], u32 xLane, u32, int) {
+  UNROLL for (int block = 0; block < BLOCKS; block++) {
+    u32 x[4];
+    ldmatrix4(x, xLane + block * 64);
+    mmaSparse(acc, SparseRows(q[0], q[1], block), x);
   }
 }
 

@@ -12,6 +12,8 @@ import "github.com/ridge-llm/ridge/quant"
 //	U6      [32 lanes][4 blocks][4]u8                the low four bits of codes of six
 //	        [32 lanes][2][4]u8                       the high two, of two blocks each
 //	        [8 rows][8]f16                           scales of 16 columns
+//	2:4     [2][32 lanes][2 blocks][4]bf16           the numbers stored; lane 4g + t has those of columns 4t to 4t + 3 of each 16
+//	        [8 rows][2][4 blocks][4]u4               their places in fours of columns, of each block's first 16 columns and its last: the first's in the low two bits
 //
 // Lane 4g + t holds row g and, of each block, columns 8i + 2t + e, where i is 0 to 3 and e is 0 or 1: what the tensor cores' mma wants of
 // it. Eight codes of four bits lie in a word with that column at bit 4i + 16e; of eight bits, in byte 2i + e; two high bits of a code
@@ -38,30 +40,34 @@ type layout struct {
 	subs   int    // scales of a block
 	floats bool   // codes are no whole numbers of eight bits, and there are no kernels of gemv_int8.h
 	pack   func(to *line, row []byte, unit int)
+	sparse bool // two of each four numbers are stored, and scales are their places
 }
 
 var layouts = withGrouped(map[quant.Format]layout{
-	quant.Q4_0:  {"gemm/packed/q4_0", 576, 512, 8, 1, false, packQ4_0},
-	quant.Q4_1:  {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packQ4_1},
-	quant.Q4_K:  {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packQ4_K},
-	quant.INT4:  {"gemm/packed/int4", 528, 512, 2, 1, false, packINT4},
-	quant.MXFP4: {"gemm/packed/mxfp4", 576, 512, 8, 1, false, packMXFP4},
-	quant.Q8_0:  {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packQ8_0},
-	quant.Q6_K:  {"gemm/packed/q6_k", 896, 768, 16, 2, false, packQ6_K},
+	quant.Q4_0:  {"gemm/packed/q4_0", 576, 512, 8, 1, false, packQ4_0, false},
+	quant.Q4_1:  {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packQ4_1, false},
+	quant.Q4_K:  {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packQ4_K, false},
+	quant.INT4:  {"gemm/packed/int4", 528, 512, 2, 1, false, packINT4, false},
+	quant.MXFP4: {"gemm/packed/mxfp4", 576, 512, 8, 1, false, packMXFP4, false},
+	quant.Q8_0:  {"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packQ8_0, false},
+	quant.Q6_K:  {"gemm/packed/q6_k", 896, 768, 16, 2, false, packQ6_K, false},
 
-	quant.UINT4:     {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packUINT4},
-	quant.NVFP4_ROW: {"gemm/packed/nvfp4", 640, 512, 16, 2, false, packNVFP4Row},
-	quant.FP8_BLOCK: {"gemm/packed/fp8_block", 1040, 1024, 2, 1, true, packFP8Block},
-	quant.NF4:       {"gemm/packed/nf4", 576, 512, 8, 1, true, packBNB4},
-	quant.FP4:       {"gemm/packed/fp4", 576, 512, 8, 1, true, packBNB4},
+	quant.UINT4:     {"gemm/packed/q4_affine", 640, 512, 16, 1, false, packUINT4, false},
+	quant.NVFP4_ROW: {"gemm/packed/nvfp4", 640, 512, 16, 2, false, packNVFP4Row, false},
+	quant.FP8_BLOCK: {"gemm/packed/fp8_block", 1040, 1024, 2, 1, true, packFP8Block, false},
+	quant.NF4:       {"gemm/packed/nf4", 576, 512, 8, 1, true, packBNB4, false},
+	quant.FP4:       {"gemm/packed/fp4", 576, 512, 8, 1, true, packBNB4, false},
+
+	quant.BF16_2_4: {"gemm/packed/sparse24", 1152, 1024, 16, 1, true, packSparse24, true},
+	quant.F16_2_4:  {"gemm/packed/sparse24", 1152, 1024, 16, 1, true, packSparse24, true},
 })
 
 // withGrouped adds the formats whose blocks are taken apart to bytes, by their descriptors.
 func withGrouped(all map[quant.Format]layout) map[quant.Format]layout {
 	for _, f := range quant.GroupedFormats() {
-		all[f] = layout{"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes}
+		all[f] = layout{"gemm/packed/q8_0", 1088, 1024, 8, 1, false, packCodes, false}
 		if f.Descriptor().CodeGroup == 16 {
-			all[f] = layout{"gemm/packed/u8_by16", 1152, 1024, 16, 2, false, packCodes}
+			all[f] = layout{"gemm/packed/u8_by16", 1152, 1024, 16, 2, false, packCodes, false}
 		}
 	}
 	return all
@@ -89,6 +95,9 @@ func Pack(dst []byte, t quant.Tensor, from, to int) {
 		for unit := range units {
 			half := first[unit*halves*l.bytes:][:l.bytes]
 			clear(half)
+			if l.sparse {
+				fill(half[l.scales:], noPlaces)
+			}
 			for g := range len(rows) / row {
 				one = line{half, g, half[l.scales+g*l.each:][:l.each], t.Format}
 				l.pack(&one, rows[g*row:(g+1)*row], unit)

@@ -78,6 +78,16 @@ func number(panels []byte, f quant.Format, cols, row, column int) float32 {
 		return scale(block) * f.Descriptor().Codebook[four()]
 	case quant.FP8_BLOCK:
 		return scale(0) / 256 * quant.E4M3ToF32(half[block/2*512+lane*16+block%2*8+2*i+e])
+	case quant.BF16_2_4, quant.F16_2_4:
+		group := in % 32 / 4 // of the block's eight fours; lane 4g + t has those of t and t + 4
+		at := block/2*512 + (4*(row%8)+group%4)*16 + block%2*8 + group/4*4
+		places := binary.LittleEndian.Uint16(half[l.scales+row%8*16+group/4*8+block*2:]) >> (group % 4 * 4)
+		for i := range 2 {
+			if int(places>>(2*i)&3) == in%4 {
+				return quant.BF16ToF32(binary.LittleEndian.Uint16(half[at+2*i:]))
+			}
+		}
+		return 0
 	case quant.Q4_1, quant.Q4_K, quant.UINT4:
 		return scale(block)*float32(int(four())-8) + scale(4+block)
 	case quant.MXFP4:
@@ -95,7 +105,7 @@ func TestPack(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, f := range formats() {
 		tolerance := 0.0
-		if f.Block() > 128 || f == quant.Q4_1 || f > quant.IQ4_XS { // their scales are rounded to half precision
+		if f.Block() > 128 || f == quant.Q4_1 || f > quant.IQ4_XS && f != quant.BF16_2_4 { // their scales are rounded to half precision
 			tolerance = 1e-3
 		}
 		for _, size := range [][2]int{{16, 128}, {2, 256}, {37, 512}, {50, 96}, {21, 384}, {17, 768}, {300, 256}} {

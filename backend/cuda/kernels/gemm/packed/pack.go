@@ -2,6 +2,7 @@ package packed
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -192,3 +193,51 @@ func packQ6_K(to *line, row []byte, unit int) {
 
 // putHalf writes a number in half precision; what is too large becomes the largest number.
 func putHalf(to []byte, v float32) { order.PutUint16(to, quant.F32ToF16(max(min(v, 65504), -65504))) }
+
+// noPlaces are the places of two fours in which nothing is: of numbers 0 and 1 each, as equal places have no meaning.
+const noPlaces = 0x44
+
+func fill(b []byte, v byte) {
+	for i := range b {
+		b[i] = v
+	}
+}
+
+// places gives the places of the two numbers that a mask of four bits has: the first's in the low two bits. Masks with more or fewer are none of a
+// file's that has been checked; they get places that hardware takes.
+var places = func() (p [16]uint16) {
+	for mask := range p {
+		first := min(bits.TrailingZeros8(uint8(mask)), 2)
+		second := bits.TrailingZeros8(uint8(mask) &^ (2<<first - 1))
+		p[mask] = uint16(first | min(max(second, first+1), 3)<<2)
+	}
+	return p
+}()
+
+// packSparse24 stores numbers in bf16, which those in f16 are rounded to.
+func packSparse24(to *line, row []byte, unit int) {
+	const block, bytes = 64, 72
+	from := min(unit*columns/block*bytes, len(row))
+	for i, b := 0, row[from:min(from+columns/block*bytes, len(row))]; len(b) > 0; i, b = i+2, b[bytes:] {
+		for half := range 2 {
+			mask, values, at := order.Uint32(b[4*half:]), b[8+32*half:][:32], to.half[(i+half)/2*512+64*to.g+half*8:][:56]
+			for t := range 4 {
+				first, second := order.Uint32(values[4*t:]), order.Uint32(values[16+4*t:])
+				if to.format == quant.F16_2_4 {
+					first, second = halvesToBF16(first), halvesToBF16(second)
+				}
+				order.PutUint32(at[16*t:], first)
+				order.PutUint32(at[16*t+4:], second)
+			}
+			for k := range 2 {
+				m := mask >> (16 * k)
+				order.PutUint16(to.scales[8*k+2*(i+half):], places[m&15]|places[m>>4&15]<<4|places[m>>8&15]<<8|places[m>>12&15]<<12)
+			}
+		}
+	}
+}
+
+func halvesToBF16(two uint32) uint32 {
+	number := func(half uint16) uint32 { return uint32(quant.F32ToBF16(quant.F16ToF32(half))) }
+	return number(uint16(two)) | number(uint16(two>>16))<<16
+}

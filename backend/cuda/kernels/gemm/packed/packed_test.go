@@ -226,7 +226,7 @@ func TestOpen(t *testing.T) {
 // BenchmarkRows prints what the layers of Llama-3.1-8B take at few rows, weights rotating beyond the L2 cache.
 func BenchmarkRows(b *testing.B) {
 	for _, f := range formats() {
-		if f == quant.Q4_1 { // the kernels of Q4_K
+		if f == quant.Q4_1 || f == quant.F16_2_4 { // the kernels of Q4_K, and of BF16_2_4
 			continue
 		}
 		b.Run(f.String(), func(b *testing.B) { gputest.Run(b, func(g *gputest.GPU) { benchmarkRows(g, f) }) })

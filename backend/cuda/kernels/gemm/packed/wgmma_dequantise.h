@@ -3,6 +3,7 @@
 #pragma once
 #include "../../wgmma_registers.h"
 #include "formats.h"
+#include "sparse24.h"
 
 template <typename Q> struct Dequantiser {
   static constexpr float FACTOR = 1;
@@ -95,3 +96,5 @@ WGMMA_RS(32, 16)
 WGMMA_RS(64, 32)
 WGMMA_RS(128, 64)
 WGMMA_RS(256, 128)
+
+template <> struct Dequantiser<Sparse24> { static constexpr float FACTOR = 1; }; // there is nothing to do
