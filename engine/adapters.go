@@ -54,6 +54,7 @@ type AdapterUse struct {
 type residency struct {
 	prog    compile.Runner
 	queue   *queue // that requests join when their adapters are there
+	told    Recorder
 	clock   clock
 	wake    func() // is called when a load has ended
 	aging   int64  // ns
@@ -89,9 +90,9 @@ type arrival struct {
 	err   error
 }
 
-func newResidency(prog compile.Runner, q *queue, aging int64, wake func()) *residency {
+func newResidency(prog compile.Runner, q *queue, told Recorder, aging int64, wake func()) *residency {
 	n := prog.Limits().Adapters
-	x := &residency{prog: prog, queue: q, clock: q.clock, wake: wake, aging: aging, known: map[uint64]*resident{}, loading: make([]int, n)}
+	x := &residency{prog: prog, queue: q, told: told, clock: q.clock, wake: wake, aging: aging, known: map[uint64]*resident{}, loading: make([]int, n)}
 	x.pool = adapters.New(n, x.price)
 	return x
 }
@@ -178,6 +179,7 @@ func (x *residency) unblock(now int64) (failed []*request) {
 		default:
 			if r.err == nil {
 				r.activate()
+				x.told.Adapted(r.sched.ID, x.clock.sinceStart(), r.parts())
 				r.err = x.queue.enqueue(r)
 			}
 			if r.err != nil {
@@ -339,6 +341,15 @@ func (r *request) activate() {
 		first = min(first, at)
 	}
 	r.salt = kv.Salt{Own: adapterSalt(tenant, r.Adapters, first), Before: tenant, From: first}
+}
+
+// parts is what steps have of a request's adapters.
+func (r *request) parts() []AdapterPart {
+	parts := make([]AdapterPart, len(r.numbers))
+	for i := range parts {
+		parts[i] = AdapterPart{Rank: r.numbers[i].Rank, Bytes: r.numbers[i].Bytes, From: r.acts[i]}
+	}
+	return parts
 }
 
 // invoked is from which position of a prompt on an adapter acts: that of its invocation, where it is last; beyond all positions where there

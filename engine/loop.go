@@ -76,7 +76,7 @@ func (l *loop) init(prog compile.Runner, o Options, in *inbox, h *history) (err 
 	if l.queue, err = newQueue(settings, &l.pages, l.meter.clock); err != nil {
 		return err
 	}
-	l.resident = newResidency(prog, &l.queue, settings.AgingBound, in.signal)
+	l.resident = newResidency(prog, &l.queue, l.recorder, settings.AgingBound, in.signal)
 	l.speculation = newSpeculation(o.Speculation, l, settings.MaxBatchedTokens)
 	l.hidden = hiddenStates{prog: prog}
 	l.pool = newSamplerPool(prog, l.finds)

@@ -17,6 +17,8 @@ type Recorder interface {
 	// Admitted is a request that joins the queue, at a time since the engine began. A sibling of another request has that one as its
 	// parent, others have none: NoParent. It joins its parent where that has room, when the step that computes the prompt is collected.
 	Admitted(id, parent int64, at time.Duration, r *Request)
+	// Adapted is a request with adapters that was Admitted before and waits its turn from now on: they are in their slots. A sibling has those of its parent.
+	Adapted(id int64, at time.Duration, adapters []AdapterPart)
 	// Left is one that goes without an end of its own: its caller has gone, or the scheduler refused it.
 	Left(id int64)
 	// Priced is what the scheduler was told that a step takes, in seconds: with it a schedule depends on nothing that is not here.
@@ -43,10 +45,18 @@ type StepOutput struct {
 	Err    string        `json:"e,omitempty"`
 }
 
+// AdapterPart is what steps have of an adapter of a request.
+type AdapterPart struct {
+	Rank  int `json:"rank"`  // the largest
+	Bytes int `json:"bytes"` // of a number
+	From  int `json:"from"`  // the position of the prompt from which on it acts; beyond the prompt: it does not
+}
+
 // unrecorded is the Recorder of an engine without one.
 type unrecorded struct{}
 
 func (unrecorded) Admitted(int64, int64, time.Duration, *Request) {}
+func (unrecorded) Adapted(int64, time.Duration, []AdapterPart)    {}
 func (unrecorded) Left(int64)                                     {}
 func (unrecorded) Priced(float64)                                 {}
 func (unrecorded) Scheduled(*sched.Schedule)                      {}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strconv"
 	"text/tabwriter"
 )
 
@@ -63,6 +64,9 @@ func (g *gate) recordRound(round int, list []workload) error {
 // compare has ridge simulate a run that was reported, with step times learned from a recording.
 func (g *gate) compare(w workload, report, recording string) ([]compared, error) {
 	args := append([]string{"simulate", g.model, "--json", "--learn", recording, "--against", report}, append(g.settings(), w.flags()...)...)
+	if g.lora != "" {
+		args = append(args, "--loras", "1", "--rank", strconv.Itoa(g.rank))
+	}
 	out, err := g.output(args...)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,7 @@
 //
 //	go run ./bench/gate -ridge ./ridge -m model.gguf           simulations against real runs of the same traces
 //	go run ./bench/gate -ridge ./ridge -m model.gguf -sweep    predicted chunk sizes against the best fixed size
-//	go run ./bench/gate -ridge ./ridge -m model.gguf -lora A   the first of requests with an adapter
+//	go run ./bench/gate -ridge ./ridge -m model.gguf -lora A   the first of requests with an adapter, which the simulations have too
 //
 // All need an idle machine that ridge calibrate has measured, and take a minute or two. Every run is repeated in several rounds, which
 // show the variation between real runs. Servers are warmed up first.
@@ -49,6 +49,7 @@ func (w workload) flags() []string {
 type gate struct {
 	ridge, model, dir string
 	lora              string // adapter that all requests have; "": none
+	rank              int    // its
 	context, parallel int
 	rounds            int
 	target            time.Duration
@@ -60,6 +61,7 @@ func main() {
 	flag.StringVar(&g.ridge, "ridge", "ridge", "the program")
 	flag.StringVar(&g.model, "m", "", "GGUF file")
 	flag.StringVar(&g.lora, "lora", "", "LoRA adapter of the model, a PEFT folder or a GGUF file, that all requests have")
+	flag.IntVar(&g.rank, "rank", 16, "rank of the adapter")
 	flag.IntVar(&g.context, "ctx", 1280, "context of a request, tokens")
 	flag.IntVar(&g.parallel, "parallel", 8, "requests that run at once")
 	flag.IntVar(&g.rounds, "rounds", 2, "how often everything is run, at least 2")

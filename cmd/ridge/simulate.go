@@ -48,6 +48,7 @@ type simulateFlags struct {
 	swap     int64 // bytes of host memory
 	limits   capacity.Limits
 	options  simulate.Options
+	slots    int // for adapters; 0: as ridge serve has them
 	against  string
 	target   time.Duration // ridge.Options.TargetITL
 	sweep    bool
@@ -108,6 +109,9 @@ percentile of ITL, or reach less than 95 % of the throughput of the best fixed s
 drafting takes no time. How many tokens are drafted is decided by price, as ridge serve does, up to --draft-max; --draft-always drafts as many
 in every step.
 
+--loras gives the requests so many LoRA adapters in turn, of which --max-loras are on the device at once. Loading one takes no time, since it goes on beside
+steps. A recording knows the adapters of its requests; to learn from one, give the simulation adapters too.
+
 --learn fits step times to a recording (ridge serve --record, any requests to the same model): each step takes its fitted prediction
 times an error that recorded steps of similar cost had. Steps of a server are slower than the same steps alone, since HTTP
 connections use the CPU too. The flag may be repeated.
@@ -122,6 +126,7 @@ machine as ridge calibrate measured it).`,
   ridge simulate llama-3.1-8b --device h200 --concurrency 8 --trace constant:n=64,in=512,out=256 --speculate 0.8
   ridge simulate llama-3.1-8b --device h200 --trace conversation_trace.jsonl --replicas 4 --route cache_aware --kv-tokens 250000
   ridge simulate llama-3.1-8b --device h200 --trace poisson:rate=40,n=2000,in=2048,out=256 --prefill 2 --replicas 2 --slo ttft=1s,itl=20ms
+  ridge simulate llama-3.1-8b --device h200 --concurrency 64 --trace constant:n=256,in=512,out=256 --loras 100 --max-loras 16
   ridge simulate model.gguf --device here --concurrency 16 --trace constant:n=32,in=200,out=64`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -179,6 +184,9 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.Float64Var(&f.accept, "speculate", -1, "speculative decoding with this synthetic acceptance rate of a drafted token, 0 to 1")
 	fl.IntVar(&f.drafts, "draft-max", 5, "with --speculate, most tokens of a draft")
 	fl.BoolVar(&f.always, "draft-always", false, "with --speculate, draft --draft-max tokens in every step")
+	fl.IntVar(&f.options.Adapters.Count, "loras", 0, "LoRA adapters that the requests have in turn, of every matrix; 0: none")
+	fl.IntVar(&f.options.Adapters.Rank, "rank", 16, "rank of each of --loras")
+	fl.IntVar(&f.slots, "max-loras", 0, "with --loras, how many are on the device at once; 0: all, and 64 at most")
 	fl.IntVar(&f.replicas.Count, "replicas", 1, "servers behind a router, each with its own device and memory")
 	fl.StringVar(&f.route, "route", policy.Names()[0], "with --replicas, how the router chooses (as ridge route --policy): "+strings.Join(policy.Names(), ", "))
 	fl.BoolVar(&f.replicas.Events, "kv-events", false, "with --replicas, the router knows what each has cached, not only what it sent there")
@@ -256,6 +264,9 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 	if err != nil {
 		return err
 	}
+	if o.Adapters, err = f.adapters(); err != nil {
+		return err
+	}
 	if f.limits.StepTokens == 0 {
 		f.limits.StepTokens = 512 * max(f.sequence, 1)
 	}
@@ -301,7 +312,7 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 		}
 	}
 	page := graph.PageTokens(f.shape.kvType) * s.Layout.PageRanks()
-	lim := backend.Limits{Tokens: f.limits.StepTokens, Seqs: f.limits.Sequences, Logits: f.limits.Sequences, PageSize: page}
+	lim := backend.Limits{Tokens: f.limits.StepTokens, Seqs: f.limits.Sequences, Logits: f.limits.Sequences, PageSize: page, Adapters: o.Adapters.Slots}
 	lim.SeqPages = (f.limits.Context + page - 1) / page
 	lim.Pages = int(min(s.CacheTokens()/int64(page), int64(lim.SeqPages)*int64(lim.Seqs)))
 	switch {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/simulate"
@@ -21,6 +22,9 @@ func (f *simulateFlags) learnFrom(g *graph.Graph, p *price.Profile) error {
 		s, t, err := recorded(file)
 		if err != nil {
 			return err
+		}
+		if slices.ContainsFunc(s, func(s graph.Step) bool { return len(s.Adapters) > 0 }) && f.options.Adapters.Count == 0 {
+			return fmt.Errorf("--learn: the requests of %s have adapters, which cost time; say which the simulated ones have (--loras, --rank)", file)
 		}
 		steps, took = append(steps, s...), append(took, t...)
 	}

@@ -75,6 +75,7 @@ func (h *Header) Options() engine.Options {
 // Event is any other line: one of its fields is set.
 type Event struct {
 	Admitted  *Admitted      `json:"admitted,omitempty"`
+	Adapted   *Adapted       `json:"adapted,omitempty"`
 	Left      *int64         `json:"left,omitempty"`
 	Scheduled *Decision      `json:"scheduled,omitempty"`
 	Drafted   *Drafted       `json:"drafted,omitempty"`
@@ -109,6 +110,21 @@ type Admitted struct {
 	Constrained bool `json:"constrained,omitempty"`
 	// Parent is the request whose sibling this one is, if it is one's.
 	Parent *int64 `json:"parent,omitempty"`
+	// Adapters act on its tokens once it is Adapted, or its parent.
+	Adapters []Adapter `json:"adapters,omitempty"`
+}
+
+// Adapter is an adapter by its number, counted in the order in which they came, and what its changes are multiplied by.
+type Adapter struct {
+	ID    uint64  `json:"id"`
+	Scale float32 `json:"scale"`
+}
+
+// Adapted is a request that joins the queue now that its adapters are on the device.
+type Adapted struct {
+	ID       int64                `json:"id"`
+	At       time.Duration        `json:"at_ns"` // since the engine began
+	Adapters []engine.AdapterPart `json:"adapters"`
 }
 
 // Decision is a schedule: the tokens of each request, and the preempted requests.
@@ -160,14 +176,15 @@ type Writer struct {
 	active  int  // requests that have not ended
 	idle    bool // the step last scheduled is of no request
 	prices  []float64
-	hiding  *hiding // nil: tokens are recorded as they are
+	known   map[uint64]uint64 // the number of each adapter
+	hiding  *hiding           // nil: tokens are recorded as they are
 	err     error
 }
 
 // NewWriter starts a recording. Begin must be called before the engine has anything to do. failed may be nil; the engine's goroutine
 // calls it.
 func NewWriter(out io.Writer, failed func(error)) *Writer {
-	w := &Writer{out: bufio.NewWriterSize(out, 1<<20), failed: failed, sum: NewSum()}
+	w := &Writer{out: bufio.NewWriterSize(out, 1<<20), failed: failed, sum: NewSum(), known: map[uint64]uint64{}}
 	w.encoder = json.NewEncoder(io.MultiWriter(w.out, w.sum))
 	return w
 }
@@ -223,11 +240,22 @@ func (w *Writer) Admitted(id, parent int64, at time.Duration, r *engine.Request)
 	if parent != engine.NoParent {
 		a.Parent = &parent
 	}
+	for _, u := range r.Adapters {
+		if w.known[u.ID] == 0 {
+			w.known[u.ID] = uint64(len(w.known) + 1)
+		}
+		a.Adapters = append(a.Adapters, Adapter{w.known[u.ID], u.Scale})
+	}
 	if w.hiding != nil {
 		a.Prompt = w.hiding.admitted(id, r.Shown, r.Salt, r.Prompt)
 	}
 	w.active++
 	w.put(Event{Admitted: a})
+}
+
+// Adapted implements engine.Recorder.
+func (w *Writer) Adapted(id int64, at time.Duration, adapters []engine.AdapterPart) {
+	w.put(Event{Adapted: &Adapted{id, at, adapters}})
 }
 
 // Left implements engine.Recorder.

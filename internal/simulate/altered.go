@@ -40,7 +40,7 @@ func (r *Recording) Run(s Settings, cost func(*graph.Step) float64, name string)
 	s.Engine.Speculation = r.speculation()
 	return serve(Options{Trace: tr, Limits: s.Limits, Engine: s.Engine, RunsAhead: r.RunsAhead, Cost: cost, Name: name}, r.Vocab, func(i int) engine.Request {
 		q := r.requests[r.order[i]]
-		return q.request(engine.Request{Forced: q.whole()})
+		return q.request(engine.Request{Forced: q.whole(), Adapters: q.uses(func() bool { return true })})
 	})
 }
 

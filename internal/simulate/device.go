@@ -116,7 +116,16 @@ func (d *device) Swaps() int { return 0 }
 // SwapsDone is beside Swaps.
 func (d *device) SwapsDone() (int, error) { return 0, nil }
 
-var _ backend.Swapper = (*device)(nil)
+// SetAdapter implements backend.AdapterLoader: adapters have no numbers here. What they cost is the price's business.
+func (d *device) SetAdapter(backend.Weight, int, *graph.LowRank) error { return nil }
+
+// AdaptersSet implements backend.AdapterLoader: loading takes no time, as it goes on beside steps.
+func (d *device) AdaptersSet(done func(error)) { done(nil) }
+
+var (
+	_ backend.Swapper       = (*device)(nil)
+	_ backend.AdapterLoader = (*device)(nil)
+)
 
 // Close implements backend.Device.
 func (d *device) Close() error { return nil }

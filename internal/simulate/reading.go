@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/internal/recording"
@@ -39,6 +40,7 @@ type step struct {
 type recorded struct {
 	recording.Admitted
 	outputs  []engine.StepOutput
+	adapted  *recording.Adapted  // nil: it has no adapters, or never waited its turn
 	drafts   map[int]draft.Draft // by the number of tokens that were known
 	waits    map[int]engine.Wait // by the number of tokens that were known, with those in flight
 	siblings []*recorded
@@ -112,7 +114,7 @@ func (r *Recording) readHeader(line []byte) error {
 	case r.Version != recording.Version:
 		return fmt.Errorf("the recording's version is %d, and %d is read; record again with this ridge", r.Version, recording.Version)
 	case r.Vocab < 1 || r.Vocab > 1<<24 || l.Tokens < 1 || l.Seqs < 1 || l.Logits < 1 || l.Pages < 1 || l.PageSize < 1 || l.SeqPages < 1 || l.SwapPages < 0 || l.SwapPages > 1<<28 ||
-		l.Tokens > 1<<24 || l.Logits > 1<<16 || l.Pages > 1<<28 || l.PageSize > 1<<16 || l.SeqPages > 1<<28:
+		l.Adapters < 0 || l.Adapters > 1<<16 || l.Tokens > 1<<24 || l.Logits > 1<<16 || l.Pages > 1<<28 || l.PageSize > 1<<16 || l.SeqPages > 1<<28:
 		return fmt.Errorf("a vocabulary of %d and limits of %+v cannot be", r.Vocab, l)
 	}
 	return nil
@@ -136,6 +138,11 @@ func (r *Recording) take(events *(*[]recording.Event), e recording.Event) error 
 		case len(a.Prompt) == 0 || a.MaxTokens < 0:
 			return fmt.Errorf("request %d has a prompt of %d tokens and an answer of at most %d", a.ID, len(a.Prompt), a.MaxTokens)
 		}
+		for _, u := range a.Adapters {
+			if most := min(r.Limits.Adapters, backend.MaxSeqAdapters); len(a.Adapters) > most || u.ID == 0 {
+				return fmt.Errorf("request %d has %d adapters; numbers from 1 on, and by the recording's limits %d adapters, are possible", a.ID, len(a.Adapters), most)
+			}
+		}
 		q := &recorded{Admitted: a}
 		r.requests[a.ID] = q
 		r.order = append(r.order, a.ID)
@@ -146,6 +153,18 @@ func (r *Recording) take(events *(*[]recording.Event), e recording.Event) error 
 		} else {
 			return fmt.Errorf("request %d is a sibling of request %d, which never came", a.ID, *a.Parent)
 		}
+	case e.Adapted != nil:
+		q := r.requests[e.Adapted.ID]
+		if q == nil || q.adapted != nil || len(q.Adapters) != len(e.Adapted.Adapters) || len(q.Adapters) == 0 {
+			return fmt.Errorf("request %d is said to have its adapters, and it never came, has others or had them before", e.Adapted.ID)
+		}
+		for _, u := range e.Adapted.Adapters {
+			if u.Rank < 0 || u.Rank > 1<<16 || u.Bytes < 0 || u.Bytes > 8 || u.From < 0 {
+				return fmt.Errorf("request %d has an adapter of rank %d with numbers of %d bytes, which acts from token %d on; such cannot be", q.ID, u.Rank, u.Bytes, u.From)
+			}
+		}
+		q.adapted = e.Adapted
+		**events = append(**events, e)
 	case e.Left != nil:
 		if r.requests[*e.Left] == nil {
 			return fmt.Errorf("request %d leaves and never came", *e.Left)

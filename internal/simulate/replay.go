@@ -36,6 +36,7 @@ type replay struct {
 	progress atomic.Int64
 	check    Check
 	leaving  map[int64]*caller
+	adapted  map[int64]bool  // requests whose adapters are there, by their recorded ids
 	ids      map[int64]int64 // recorded id → the replay's
 	over     chan struct{}
 	prices   []float64    // that the scheduler has not been told yet
@@ -45,11 +46,11 @@ type replay struct {
 // Replay runs a recording again, unchanged, and compares every decision of the scheduler. sizes are the steps that were
 // run, for learning what they cost.
 func Replay(r *Recording) (*Check, []graph.Step, error) {
-	p := &replay{r: r, clock: &clock{}, leaving: map[int64]*caller{}, ids: map[int64]int64{}, over: make(chan struct{})}
+	p := &replay{r: r, clock: &clock{}, leaving: map[int64]*caller{}, adapted: map[int64]bool{}, ids: map[int64]int64{}, over: make(chan struct{})}
 	p.check.Steps, p.check.Requests = len(r.steps), len(r.order)
 	d := &device{clock: p.clock, vocab: r.Vocab}
 	d.cost = func(s *graph.Step) float64 {
-		p.sizes = append(p.sizes, graph.Step{Seqs: slices.Clone(s.Seqs), Logits: s.Logits})
+		p.sizes = append(p.sizes, graph.Step{Seqs: slices.Clone(s.Seqs), Logits: s.Logits, Adapters: slices.Clone(s.Adapters)})
 		if p.next <= len(r.steps) {
 			return r.steps[p.next-1].took.Seconds()
 		}
@@ -111,6 +112,11 @@ func (p *replay) deliver(events []recording.Event) {
 				p.clock.reach(e.Admitted.At)
 			}
 			p.submit(p.r.requests[e.Admitted.ID])
+		case e.Adapted != nil: // it is taken in before the next decision
+			if p.next == p.at {
+				p.clock.reach(e.Adapted.At)
+			}
+			p.adapted[e.Adapted.ID] = true
 		case e.Left != nil:
 			if c := p.leaving[*e.Left]; c != nil {
 				c.leave()
@@ -126,7 +132,9 @@ func (p *replay) submit(q *recorded) {
 	for _, s := range q.siblings {
 		siblings = append(siblings, s.forced())
 	}
-	if err := p.engine.Submit(c, q.forced(), siblings...); err != nil {
+	r := q.forced()
+	r.Adapters = q.uses(func() bool { return p.adapted[q.ID] })
+	if err := p.engine.Submit(c, r, siblings...); err != nil {
 		p.differ(fmt.Sprintf("request %d is refused: %v", q.ID, err))
 	}
 }
@@ -172,6 +180,9 @@ func (p *replay) Admitted(id, _ int64, _ time.Duration, _ *engine.Request) {
 		p.ids[id] = p.r.order[n]
 	}
 }
+
+// Adapted implements engine.Recorder.
+func (p *replay) Adapted(int64, time.Duration, []engine.AdapterPart) {}
 
 // Left implements engine.Recorder.
 func (p *replay) Left(int64) {}

@@ -201,7 +201,7 @@ func (c *cluster) send(p policy.Policy, i int) {
 	c.trees.Sent(at, c.chain)
 	uncached := q.Input - c.views[at].Held
 	forced := c.longest[len(c.longest)-max(min(q.Output, c.room-q.Input), 1):]
-	request := engine.Request{Prompt: tokens, MaxTokens: q.Output, Params: greedy(), Forced: forced}
+	request := engine.Request{Prompt: tokens, MaxTokens: q.Output, Params: greedy(), Forced: forced, Adapters: o.Adapters.of(i)}
 	last := q.At
 	request.Emit = func(sample.Choice) bool {
 		now := r.device.clock.since()

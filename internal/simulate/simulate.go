@@ -18,6 +18,7 @@ import (
 // Options say what to simulate.
 type Options struct {
 	Trace       *trace.Trace
+	Adapters    Adapters                    // that its requests have
 	Concurrency int                         // requests under way in a closed loop; 0: as the trace says
 	Limits      backend.Limits              // of the program that would run
 	Engine      engine.Options              // of the engine; its clock is the simulation's
@@ -58,7 +59,7 @@ func Run(o Options) (*Result, error) {
 	return serve(o, small, func(i int) engine.Request {
 		q := &o.Trace.Requests[i]
 		forced := longest[len(longest)-max(min(q.Output, room-q.Input), 1):]
-		return engine.Request{Prompt: prompt(o.Trace, i), MaxTokens: q.Output, Params: greedy(), Forced: forced}
+		return engine.Request{Prompt: prompt(o.Trace, i), MaxTokens: q.Output, Params: greedy(), Forced: forced, Adapters: o.Adapters.of(i)}
 	})
 }
 
