@@ -167,12 +167,8 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 		if m == 0 {
 			return
 		}
-		buffer := scratch[w.id*gemm.NR*k : (w.id+1)*gemm.NR*k]
-		for ; from < to; from += gemm.NR {
-			end := min(from+gemm.NR, to)
-			d.multiplyDecoded(w, weight, buffer, out, in, m, from, end)
-			addBias(out, bias, 0, m, weight.Rows, from, end)
-		}
+		d.multiplyDecoded(w, weight, scratch[w.id*gemm.NR*k:(w.id+1)*gemm.NR*k], out, in, m, from, to)
+		addBias(out, bias, 0, m, weight.Rows, from, to)
 	}, nil
 }
 
@@ -180,23 +176,30 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 // for each.
 const panelRows = 8
 
-// multiplyDecoded dequantises rows [from, to) of a weight, NR at most, into a panel, and multiplies m rows of inputs with it.
+// multiplyDecoded multiplies m rows of inputs with rows [from, to) of a weight that it dequantises, NR at a time, into a panel.
 func (d *Device) multiplyDecoded(w *worker, weight *matrix, panel, out, in []float32, m, from, to int) {
 	k, width := weight.Cols, weight.Rows
-	if m < panelRows || d.deterministic {
-		row := panel[:k]
+	switch row := panel[:k]; {
+	case m == 1 && !d.deterministic:
+		x := d.vec.Input(weight.Format, in[:k], panel[k:2*k])
+		d.vec.DotRows(out[from:to], &x, weight.Data[int64(from)*weight.Format.RowBytes(k):], row)
+	case m < panelRows || d.deterministic:
 		for o := from; o < to; o++ {
-			if m == 1 {
-				out[o] = d.vec.DotRow(weight.Format, in[:k], weight.Row(o), row)
-				continue
-			}
 			d.vec.Expand(weight.Format, row, weight.Row(o))
 			for r := range m {
 				out[r*width+o] = d.vec.Dot(in[r*k:(r+1)*k], row)
 			}
 		}
-		return
+	default:
+		for ; from < to; from += gemm.NR {
+			d.multiplyPanel(w, weight, panel, out, in, m, from, min(from+gemm.NR, to))
+		}
 	}
+}
+
+// multiplyPanel does so with NR rows or fewer.
+func (d *Device) multiplyPanel(w *worker, weight *matrix, panel, out, in []float32, m, from, to int) {
+	k := weight.Cols
 	for o := from; o < to; o++ {
 		d.vec.Expand(weight.Format, panel[(o-from)*k:(o-from+1)*k], weight.Row(o))
 	}
@@ -205,7 +208,7 @@ func (d *Device) multiplyDecoded(w *worker, weight *matrix, panel, out, in []flo
 		panic(err) // the buffer is of that size: our bug
 	}
 	w.acts = gemm.FloatActs(in, m, k)
-	gemm.Mul(d.tier, out[from:], width, &weights, 0, to-from, &w.acts, 0, m, w.scratch)
+	gemm.Mul(d.tier, out[from:], weight.Rows, &weights, 0, to-from, &w.acts, 0, m, w.scratch)
 }
 
 // quantizePartition is by columns where the input was computed by columns, so that a worker quantizes its own.

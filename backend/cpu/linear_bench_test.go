@@ -150,9 +150,7 @@ func BenchmarkDecoding(b *testing.B) {
 						at := int64(i) * size % int64(len(arena.bytes))
 						weight := &matrix{Tensor: quant.Tensor{Format: f, Rows: rows, Cols: cols, Data: arena.bytes[at:][:size]}}
 						from, to := w.share(rows, gemm.NR)
-						for ; from < to; from += gemm.NR {
-							d.multiplyDecoded(w, weight, panels[w.id*gemm.NR*cols:][:gemm.NR*cols], out, in, m, from, from+gemm.NR)
-						}
+						d.multiplyDecoded(w, weight, panels[w.id*gemm.NR*cols:][:gemm.NR*cols], out, in, m, from, to)
 						if w.sync(); w.id == 0 {
 							each[i] = time.Since(start)
 						}

@@ -190,11 +190,8 @@ func (m *moe) multiply(w *worker, which int, x []byte, rowBytes int, y []float32
 // multiplyDecoded computes the worker's part of n rows x of a matmul whose matrix is dequantised a panel at a time.
 func (m *moe) multiplyDecoded(w *worker, p *matmul, x, y []float32, n int) {
 	from, to := w.share(p.matrix.Rows, gemm.NR)
-	panel := m.scratch.panels[w.id]
-	for ; from < to; from += gemm.NR {
-		m.dev.multiplyDecoded(w, p.matrix, panel, y, x, n, from, min(from+gemm.NR, to))
-		addBias(y, p.bias, 0, n, p.matrix.Rows, from, min(from+gemm.NR, to))
-	}
+	m.dev.multiplyDecoded(w, p.matrix, m.scratch.panels[w.id], y, x, n, from, to)
+	addBias(y, p.bias, 0, n, p.matrix.Rows, from, to)
 }
 
 // actMul makes fn(gate) × up of a pair, in place of gate.

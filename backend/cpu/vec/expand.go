@@ -10,27 +10,28 @@ import (
 // expansions are a tier's kernels that decode rows whose codes stand for floats, and, where the tier has these, multiply them as they are decoded; see
 // tools/asm/vec/expand.go.
 type expansions struct {
-	fp8       func(dst *float32, src *byte, n int, d float32) uint64 // n steps of 64 numbers; not 0: there is a NaN
-	fp8Block  func(dst *float32, src *byte, n int) uint64            // n blocks; likewise
-	int8      func(dst *float32, src *byte, n int, d float32)        // n steps of 64 numbers
-	uint8     func(dst *float32, src *byte, n int)                   // n blocks
-	codebook  func(dst *float32, src *byte, n int, table *float32)   // n blocks
-	nvfp4     func(dst *float32, src *byte, n int, table, scales *float32, d float32)
-	sparse    func(dst *float32, src *byte, n int, table *byte) // n blocks of BF16_2_4
+	fp8       func(dst *float32, src *byte, n int, d float32) uint64                  // n steps of 64 numbers; not 0: there is a NaN
+	fp8Block  func(dst *float32, src *byte, n int) uint64                             // n blocks; likewise
+	int8      func(dst *float32, src *byte, n int, d float32)                         // n steps of 64 numbers
+	uint8     func(dst *float32, src *byte, n int)                                    // n blocks
+	codebook  func(dst *float32, src *byte, n int, table *float32)                    // n blocks
+	nvfp4     func(dst *float32, src *byte, n int, table, scales *float32, d float32) // scales are pairs
+	sparse    func(dst *float32, src *byte, n int, table *byte)                       // n blocks of BF16_2_4
 	sparseF16 func(dst *float32, src *byte, n int, table *byte)
 
-	dotFP8, dotInt8 func(x *float32, src *byte, n int, d float32) float32 // nil: there are no dot products
-	dotFP8Block     func(x *float32, src *byte, n int) float32
-	dotUint8        func(x *float32, src *byte, n int) float32
-	dotCodebook     func(x *float32, src *byte, n int, table *float32) float32
-	dotNVFP4        func(x *float32, src *byte, n int, table, scales *float32, d float32) float32
+	dotFP8, dotInt8, dotFP8Block, dotUint8 dotFunc      // nil: there are no products
+	words                                  *wordKernels // nil likewise
 }
 
-// e4m3Scales are the values of e4m3, e2m1 those of FP4 numbers, twice as large as they are.
+// A dotFunc multiplies rows of weights, stride bytes apart, of so many steps or blocks, with the numbers at x.
+type dotFunc func(out, x *float32, src *byte, n, rows, stride int)
+
+// e4m3Scales are the values of e4m3, each twice, e2m1 those of FP4 numbers, twice as large as they are.
 var (
-	e4m3Scales = func() (all [256]float32) {
+	e4m3Scales = func() (all [256][2]float32) {
 		for i := range all {
-			all[i] = quant.E4M3ToF32(byte(i))
+			v := quant.E4M3ToF32(byte(i))
+			all[i] = [2]float32{v, v}
 		}
 		return all
 	}()
@@ -82,7 +83,7 @@ func (e *expansions) scaledRow(f quant.Format, dst []float32, src []byte) bool {
 		case quant.INT8:
 			e.int8(&dst[0], &src[0], n, d)
 		default:
-			e.nvfp4(&dst[0], &src[0], n, &e2m1[0], &e4m3Scales[0], d/2)
+			e.nvfp4(&dst[0], &src[0], n, &e2m1[0], &e4m3Scales[0][0], d/2)
 		}
 	}
 	if rest := dst[n*rowSteps:]; len(rest) > 0 {
@@ -96,42 +97,50 @@ func rowScale(row []byte) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(row[len(row)-4:]))
 }
 
-// DotRow is the product of x and a row of whole blocks in a format, as long. Where the tier has no kernel for it the row is decoded into buffer, also
-// as long.
-func (o Ops) DotRow(f quant.Format, x []float32, row []byte, buffer []float32) float32 {
-	if e := o.k.expand; e != nil && e.dotFP8 != nil && len(x) >= rowSteps {
-		if sum, ok := e.dot(f, x, row[:f.RowBytes(len(x))], buffer); ok {
-			return sum
+// DotRows gives the products of an input and rows of weights in its format, one behind the other, as many as out. Where the tier has no kernel for it rows
+// are decoded into buffer, as long as the input.
+func (o Ops) DotRows(out []float32, in *Input, weights []byte, buffer []float32) {
+	x, e, stride := in.x, o.k.expand, int(in.format.RowBytes(len(in.x)))
+	done := 0 // numbers of rows
+	if e != nil && len(out) > 0 {
+		_ = weights[len(out)*stride-1] // the kernels do not check
+		done = e.dot(out, in, &weights[0], stride)
+	}
+	for i := range out {
+		row := weights[i*stride : (i+1)*stride]
+		switch rest := buffer[:len(x)-done]; {
+		case done == 0:
+			o.Expand(in.format, rest, row)
+			out[i] = o.Dot(x, rest)
+		case len(rest) > 0:
+			quant.Decode(in.format, rest, row[done/in.format.Block()*in.format.BlockBytes():])
+			for k, v := range x[done:] {
+				out[i] += v * rest[k]
+			}
 		}
 	}
-	o.Expand(f, buffer[:len(x)], row)
-	return o.Dot(x, buffer[:len(x)])
 }
 
-// dot is the product, if there is a kernel for the format. It errs by roundings of sums alone, as any order of them does.
-func (e *expansions) dot(f quant.Format, x []float32, row []byte, buffer []float32) (sum float32, ok bool) {
-	n, steps := len(x)/f.Block(), len(x)/rowSteps
-	switch f {
-	case quant.FP8_BLOCK:
-		return e.dotFP8Block(&x[0], &row[0], n), true
-	case quant.UINT8:
-		return e.dotUint8(&x[0], &row[0], n), true
-	case quant.NF4, quant.FP4:
-		return e.dotCodebook(&x[0], &row[0], n, &f.Descriptor().Codebook[0]), true
+// dot multiplies the first numbers of rows, and says how many. It errs by roundings of sums alone, as any order of them does.
+func (e *expansions) dot(out []float32, in *Input, weights *byte, stride int) (done int) {
+	if in.words != nil {
+		return e.words.dot(out, in, weights, stride)
+	}
+	dot, step := dotFunc(nil), rowSteps
+	switch in.format {
 	case quant.FP8:
-		sum = e.dotFP8(&x[0], &row[0], steps, rowScale(row))
+		dot = e.dotFP8
 	case quant.INT8:
-		sum = e.dotInt8(&x[0], &row[0], steps, rowScale(row))
-	case quant.NVFP4_ROW:
-		sum = e.dotNVFP4(&x[0], &row[0], steps, &e2m1[0], &e4m3Scales[0], rowScale(row)/2)
-	default:
-		return 0, false
+		dot = e.dotInt8
+	case quant.FP8_BLOCK:
+		dot, step = e.dotFP8Block, in.format.Block()
+	case quant.UINT8:
+		dot, step = e.dotUint8, in.format.Block()
 	}
-	if rest := x[steps*rowSteps:]; len(rest) > 0 {
-		quant.Decode(f, buffer[:len(rest)], row[f.RowBytes(steps*rowSteps)-4:])
-		for i, v := range rest {
-			sum += v * buffer[i]
-		}
+	n := len(in.x) / step
+	if dot == nil || n == 0 {
+		return 0
 	}
-	return sum, true
+	dot(&out[0], &in.x[0], weights, n, len(out), stride)
+	return n * step
 }

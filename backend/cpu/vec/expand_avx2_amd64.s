@@ -355,187 +355,28 @@ loop:
 	VZEROUPPER
 	RET
 
-// func expandCodebookY(dst *float32, src *byte, n int, table *float32)
-// Requires: AVX, AVX2, MMX+
-TEXT ·expandCodebookY(SB), NOSPLIT, $0-32
-	MOVQ    dst+0(FP), DI
-	MOVQ    src+8(FP), SI
-	MOVQ    n+16(FP), CX
-	MOVQ    table+24(FP), DX
-	VMOVUPS (DX), Y8
-	VMOVUPS 32(DX), Y9
+// func dotFP8Y(out *float32, x *float32, src *byte, n int, rows int, stride int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotFP8Y(SB), NOSPLIT, $0-48
+	MOVQ    x+8(FP), R8
+	MOVQ    src+16(FP), R9
+	MOVQ    n+24(FP), R10
+	MOVQ    out+0(FP), R11
+	MOVQ    rows+32(FP), R12
+	MOVQ    stride+40(FP), R13
+	VMOVDQU halfCodes<>+0(SB), Y9
+	VMOVDQU e4m3Halves<>+0(SB), Y10
 
-loop:
-	PREFETCHT0   4096(SI)
-	VBROADCASTSS (SI), Y10
-	VPMOVZXBD    4(SI), Y0
-	VPSRLD       $0x04, Y0, Y1
-	VPSLLD       $0x1c, Y0, Y4
-	VPERMPS      Y8, Y0, Y2
-	VPERMPS      Y9, Y0, Y0
-	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       Y10, Y2, Y2
-	VMOVUPS      Y2, (DI)
-	VPSLLD       $0x1c, Y1, Y5
-	VPERMPS      Y8, Y1, Y3
-	VPERMPS      Y9, Y1, Y1
-	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       Y10, Y3, Y3
-	VMOVUPS      Y3, 64(DI)
-	VPMOVZXBD    12(SI), Y0
-	VPSRLD       $0x04, Y0, Y1
-	VPSLLD       $0x1c, Y0, Y4
-	VPERMPS      Y8, Y0, Y2
-	VPERMPS      Y9, Y0, Y0
-	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       Y10, Y2, Y2
-	VMOVUPS      Y2, 32(DI)
-	VPSLLD       $0x1c, Y1, Y5
-	VPERMPS      Y8, Y1, Y3
-	VPERMPS      Y9, Y1, Y1
-	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       Y10, Y3, Y3
-	VMOVUPS      Y3, 96(DI)
-	VPMOVZXBD    20(SI), Y0
-	VPSRLD       $0x04, Y0, Y1
-	VPSLLD       $0x1c, Y0, Y4
-	VPERMPS      Y8, Y0, Y2
-	VPERMPS      Y9, Y0, Y0
-	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       Y10, Y2, Y2
-	VMOVUPS      Y2, 128(DI)
-	VPSLLD       $0x1c, Y1, Y5
-	VPERMPS      Y8, Y1, Y3
-	VPERMPS      Y9, Y1, Y1
-	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       Y10, Y3, Y3
-	VMOVUPS      Y3, 192(DI)
-	VPMOVZXBD    28(SI), Y0
-	VPSRLD       $0x04, Y0, Y1
-	VPSLLD       $0x1c, Y0, Y4
-	VPERMPS      Y8, Y0, Y2
-	VPERMPS      Y9, Y0, Y0
-	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       Y10, Y2, Y2
-	VMOVUPS      Y2, 160(DI)
-	VPSLLD       $0x1c, Y1, Y5
-	VPERMPS      Y8, Y1, Y3
-	VPERMPS      Y9, Y1, Y1
-	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       Y10, Y3, Y3
-	VMOVUPS      Y3, 224(DI)
-	ADDQ         $0x00000024, SI
-	ADDQ         $0x00000100, DI
-	SUBQ         $0x01, CX
-	JNZ          loop
-	VZEROUPPER
-	RET
-
-// func expandNVFP4Y(dst *float32, src *byte, n int, table *float32, scales *float32, d float32)
-// Requires: AVX, AVX2, MMX+
-TEXT ·expandNVFP4Y(SB), NOSPLIT, $0-44
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	MOVQ         table+24(FP), DX
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	MOVQ         scales+32(FP), BX
-	VBROADCASTSS d+40(FP), Y11
-
-loop:
-	PREFETCHT0   4096(SI)
-	MOVBLZX      (SI), AX
-	VBROADCASTSS (BX)(AX*4), Y10
-	VMULPS       Y11, Y10, Y10
-	VPMOVZXBD    1(SI), Y0
-	VPSRLD       $0x04, Y0, Y1
-	VPSLLD       $0x1c, Y0, Y4
-	VPERMPS      Y8, Y0, Y2
-	VPERMPS      Y9, Y0, Y0
-	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       Y10, Y2, Y2
-	VMOVUPS      Y2, (DI)
-	VPSLLD       $0x1c, Y1, Y5
-	VPERMPS      Y8, Y1, Y3
-	VPERMPS      Y9, Y1, Y1
-	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       Y10, Y3, Y3
-	VMOVUPS      Y3, 32(DI)
-	MOVBLZX      9(SI), AX
-	VBROADCASTSS (BX)(AX*4), Y10
-	VMULPS       Y11, Y10, Y10
-	VPMOVZXBD    10(SI), Y0
-	VPSRLD       $0x04, Y0, Y1
-	VPSLLD       $0x1c, Y0, Y4
-	VPERMPS      Y8, Y0, Y2
-	VPERMPS      Y9, Y0, Y0
-	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       Y10, Y2, Y2
-	VMOVUPS      Y2, 64(DI)
-	VPSLLD       $0x1c, Y1, Y5
-	VPERMPS      Y8, Y1, Y3
-	VPERMPS      Y9, Y1, Y1
-	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       Y10, Y3, Y3
-	VMOVUPS      Y3, 96(DI)
-	MOVBLZX      18(SI), AX
-	VBROADCASTSS (BX)(AX*4), Y10
-	VMULPS       Y11, Y10, Y10
-	VPMOVZXBD    19(SI), Y0
-	VPSRLD       $0x04, Y0, Y1
-	VPSLLD       $0x1c, Y0, Y4
-	VPERMPS      Y8, Y0, Y2
-	VPERMPS      Y9, Y0, Y0
-	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       Y10, Y2, Y2
-	VMOVUPS      Y2, 128(DI)
-	VPSLLD       $0x1c, Y1, Y5
-	VPERMPS      Y8, Y1, Y3
-	VPERMPS      Y9, Y1, Y1
-	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       Y10, Y3, Y3
-	VMOVUPS      Y3, 160(DI)
-	MOVBLZX      27(SI), AX
-	VBROADCASTSS (BX)(AX*4), Y10
-	VMULPS       Y11, Y10, Y10
-	VPMOVZXBD    28(SI), Y0
-	VPSRLD       $0x04, Y0, Y1
-	VPSLLD       $0x1c, Y0, Y4
-	VPERMPS      Y8, Y0, Y2
-	VPERMPS      Y9, Y0, Y0
-	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       Y10, Y2, Y2
-	VMOVUPS      Y2, 192(DI)
-	VPSLLD       $0x1c, Y1, Y5
-	VPERMPS      Y8, Y1, Y3
-	VPERMPS      Y9, Y1, Y1
-	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       Y10, Y3, Y3
-	VMOVUPS      Y3, 224(DI)
-	ADDQ         $0x00000024, SI
-	ADDQ         $0x00000100, DI
-	SUBQ         $0x01, CX
-	JNZ          loop
-	VZEROUPPER
-	RET
-
-// func dotFP8Y(dst *float32, src *byte, n int, d float32) float32
-// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
-TEXT ·dotFP8Y(SB), NOSPLIT, $0-36
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y14, Y14, Y14
-	VPXOR        Y15, Y15, Y15
-	VMOVDQU      halfCodes<>+0(SB), Y9
-	VMOVDQU      e4m3Halves<>+0(SB), Y10
-	VBROADCASTSS d+24(FP), Y8
-	VMULPS       Y10, Y8, Y8
-	VPXOR        Y12, Y12, Y12
-	VPXOR        Y13, Y13, Y13
+row:
+	MOVQ  R8, DI
+	MOVQ  R9, SI
+	MOVQ  R10, CX
+	VPXOR Y12, Y12, Y12
+	VPXOR Y13, Y13, Y13
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y14, Y14, Y14
+	VPXOR Y15, Y15, Y15
 
 loop:
 	PREFETCHT0   4096(SI)
@@ -595,9 +436,7 @@ loop:
 	VMULPS       Y10, Y7, Y7
 	VMULPS       Y10, Y14, Y14
 	VMULPS       Y10, Y15, Y15
-	VPXOR        Y0, Y0, Y0
-	VADDPS       Y6, Y0, Y0
-	VADDPS       Y7, Y0, Y0
+	VADDPS       Y6, Y7, Y0
 	VADDPS       Y14, Y0, Y0
 	VADDPS       Y15, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
@@ -606,30 +445,42 @@ loop:
 	VADDPS       X1, X0, X0
 	VPSHUFD      $0xb1, X0, X1
 	VADDPS       X1, X0, X0
-	VZEROUPPER
-	VMULSS       d+24(FP), X0, X0
+	VMULSS       -4(R9)(R13*1), X0, X0
 	TESTQ        AX, AX
 	JZ           numbers
 	VPCMPEQD     X0, X0, X0
 
 numbers:
-	MOVSS X0, ret+32(FP)
+	VMOVSS X0, (R11)
+	ADDQ   $0x00000004, R11
+	ADDQ   R13, R9
+	SUBQ   $0x01, R12
+	JNZ    row
+	VZEROUPPER
 	RET
 
-// func dotFP8BlockY(dst *float32, src *byte, n int) float32
-// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
-TEXT ·dotFP8BlockY(SB), NOSPLIT, $0-28
-	MOVQ    dst+0(FP), DI
-	MOVQ    src+8(FP), SI
-	MOVQ    n+16(FP), CX
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	VPXOR   Y14, Y14, Y14
-	VPXOR   Y15, Y15, Y15
+// func dotFP8BlockY(out *float32, x *float32, src *byte, n int, rows int, stride int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotFP8BlockY(SB), NOSPLIT, $0-48
+	MOVQ    x+8(FP), R8
+	MOVQ    src+16(FP), R9
+	MOVQ    n+24(FP), R10
+	MOVQ    out+0(FP), R11
+	MOVQ    rows+32(FP), R12
+	MOVQ    stride+40(FP), R13
 	VMOVDQU halfCodes<>+0(SB), Y9
 	VMOVDQU e4m3Halves<>+0(SB), Y10
-	VPXOR   Y12, Y12, Y12
-	VPXOR   Y13, Y13, Y13
+
+row:
+	MOVQ  R8, DI
+	MOVQ  R9, SI
+	MOVQ  R10, CX
+	VPXOR Y12, Y12, Y12
+	VPXOR Y13, Y13, Y13
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y14, Y14, Y14
+	VPXOR Y15, Y15, Y15
 
 loop:
 	PREFETCHT0   4096(SI)
@@ -735,35 +586,44 @@ loop:
 	VPCMPEQB     minusNaN<>+0(SB), Y13, Y13
 	VPOR         Y13, Y12, Y12
 	VPMOVMSKB    Y12, AX
-	VPXOR        Y0, Y0, Y0
-	VADDPS       Y14, Y0, Y0
-	VADDPS       Y15, Y0, Y0
+	VADDPS       Y14, Y15, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X0
 	VPSHUFD      $0x4e, X0, X1
 	VADDPS       X1, X0, X0
 	VPSHUFD      $0xb1, X0, X1
 	VADDPS       X1, X0, X0
-	VZEROUPPER
 	TESTQ        AX, AX
 	JZ           numbers
 	VPCMPEQD     X0, X0, X0
 
 numbers:
-	MOVSS X0, ret+24(FP)
+	VMOVSS X0, (R11)
+	ADDQ   $0x00000004, R11
+	ADDQ   R13, R9
+	SUBQ   $0x01, R12
+	JNZ    row
+	VZEROUPPER
 	RET
 
-// func dotInt8Y(dst *float32, src *byte, n int, d float32) float32
-// Requires: AVX, AVX2, FMA3, MMX+, SSE
-TEXT ·dotInt8Y(SB), NOSPLIT, $0-36
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y14, Y14, Y14
-	VPXOR        Y15, Y15, Y15
-	VBROADCASTSS d+24(FP), Y8
+// func dotInt8Y(out *float32, x *float32, src *byte, n int, rows int, stride int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotInt8Y(SB), NOSPLIT, $0-48
+	MOVQ x+8(FP), R8
+	MOVQ src+16(FP), R9
+	MOVQ n+24(FP), R10
+	MOVQ out+0(FP), R11
+	MOVQ rows+32(FP), R12
+	MOVQ stride+40(FP), R13
+
+row:
+	MOVQ  R8, DI
+	MOVQ  R9, SI
+	MOVQ  R10, CX
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y14, Y14, Y14
+	VPXOR Y15, Y15, Y15
 
 loop:
 	PREFETCHT0   4096(SI)
@@ -795,9 +655,7 @@ loop:
 	ADDQ         $0x00000100, DI
 	SUBQ         $0x01, CX
 	JNZ          loop
-	VPXOR        Y0, Y0, Y0
-	VADDPS       Y6, Y0, Y0
-	VADDPS       Y7, Y0, Y0
+	VADDPS       Y6, Y7, Y0
 	VADDPS       Y14, Y0, Y0
 	VADDPS       Y15, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
@@ -806,17 +664,29 @@ loop:
 	VADDPS       X1, X0, X0
 	VPSHUFD      $0xb1, X0, X1
 	VADDPS       X1, X0, X0
+	VMULSS       -4(R9)(R13*1), X0, X0
+	VMOVSS       X0, (R11)
+	ADDQ         $0x00000004, R11
+	ADDQ         R13, R9
+	SUBQ         $0x01, R12
+	JNZ          row
 	VZEROUPPER
-	VMULSS       d+24(FP), X0, X0
-	MOVSS        X0, ret+32(FP)
 	RET
 
-// func dotUint8Y(dst *float32, src *byte, n int) float32
-// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
-TEXT ·dotUint8Y(SB), NOSPLIT, $0-28
-	MOVQ  dst+0(FP), DI
-	MOVQ  src+8(FP), SI
-	MOVQ  n+16(FP), CX
+// func dotUint8Y(out *float32, x *float32, src *byte, n int, rows int, stride int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·dotUint8Y(SB), NOSPLIT, $0-48
+	MOVQ x+8(FP), R8
+	MOVQ src+16(FP), R9
+	MOVQ n+24(FP), R10
+	MOVQ out+0(FP), R11
+	MOVQ rows+32(FP), R12
+	MOVQ stride+40(FP), R13
+
+row:
+	MOVQ  R8, DI
+	MOVQ  R9, SI
+	MOVQ  R10, CX
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	VPXOR Y14, Y14, Y14
@@ -850,29 +720,27 @@ loop:
 	ADDQ         $0x00000080, DI
 	SUBQ         $0x01, CX
 	JNZ          loop
-	VPXOR        Y0, Y0, Y0
-	VADDPS       Y14, Y0, Y0
-	VADDPS       Y15, Y0, Y0
+	VADDPS       Y14, Y15, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VADDPS       X1, X0, X0
 	VPSHUFD      $0x4e, X0, X1
 	VADDPS       X1, X0, X0
 	VPSHUFD      $0xb1, X0, X1
 	VADDPS       X1, X0, X0
+	VMOVSS       X0, (R11)
+	ADDQ         $0x00000004, R11
+	ADDQ         R13, R9
+	SUBQ         $0x01, R12
+	JNZ          row
 	VZEROUPPER
-	MOVSS        X0, ret+24(FP)
 	RET
 
-// func dotCodebookY(dst *float32, src *byte, n int, table *float32) float32
-// Requires: AVX, AVX2, FMA3, MMX+, SSE
-TEXT ·dotCodebookY(SB), NOSPLIT, $0-36
+// func expandCodebookY(dst *float32, src *byte, n int, table *float32)
+// Requires: AVX, AVX2, MMX+
+TEXT ·expandCodebookY(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), DI
 	MOVQ    src+8(FP), SI
 	MOVQ    n+16(FP), CX
-	VPXOR   Y6, Y6, Y6
-	VPXOR   Y7, Y7, Y7
-	VPXOR   Y14, Y14, Y14
-	VPXOR   Y15, Y15, Y15
 	MOVQ    table+24(FP), DX
 	VMOVUPS (DX), Y8
 	VMOVUPS 32(DX), Y9
@@ -886,77 +754,69 @@ loop:
 	VPERMPS      Y8, Y0, Y2
 	VPERMPS      Y9, Y0, Y0
 	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       (DI), Y2, Y6
+	VMULPS       Y10, Y2, Y2
+	VMOVUPS      Y2, (DI)
 	VPSLLD       $0x1c, Y1, Y5
 	VPERMPS      Y8, Y1, Y3
 	VPERMPS      Y9, Y1, Y1
 	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       64(DI), Y3, Y7
+	VMULPS       Y10, Y3, Y3
+	VMOVUPS      Y3, 64(DI)
 	VPMOVZXBD    12(SI), Y0
 	VPSRLD       $0x04, Y0, Y1
 	VPSLLD       $0x1c, Y0, Y4
 	VPERMPS      Y8, Y0, Y2
 	VPERMPS      Y9, Y0, Y0
 	VBLENDVPS    Y4, Y0, Y2, Y2
-	VFMADD231PS  32(DI), Y2, Y6
+	VMULPS       Y10, Y2, Y2
+	VMOVUPS      Y2, 32(DI)
 	VPSLLD       $0x1c, Y1, Y5
 	VPERMPS      Y8, Y1, Y3
 	VPERMPS      Y9, Y1, Y1
 	VBLENDVPS    Y5, Y1, Y3, Y3
-	VFMADD231PS  96(DI), Y3, Y7
+	VMULPS       Y10, Y3, Y3
+	VMOVUPS      Y3, 96(DI)
 	VPMOVZXBD    20(SI), Y0
 	VPSRLD       $0x04, Y0, Y1
 	VPSLLD       $0x1c, Y0, Y4
 	VPERMPS      Y8, Y0, Y2
 	VPERMPS      Y9, Y0, Y0
 	VBLENDVPS    Y4, Y0, Y2, Y2
-	VFMADD231PS  128(DI), Y2, Y6
+	VMULPS       Y10, Y2, Y2
+	VMOVUPS      Y2, 128(DI)
 	VPSLLD       $0x1c, Y1, Y5
 	VPERMPS      Y8, Y1, Y3
 	VPERMPS      Y9, Y1, Y1
 	VBLENDVPS    Y5, Y1, Y3, Y3
-	VFMADD231PS  192(DI), Y3, Y7
+	VMULPS       Y10, Y3, Y3
+	VMOVUPS      Y3, 192(DI)
 	VPMOVZXBD    28(SI), Y0
 	VPSRLD       $0x04, Y0, Y1
 	VPSLLD       $0x1c, Y0, Y4
 	VPERMPS      Y8, Y0, Y2
 	VPERMPS      Y9, Y0, Y0
 	VBLENDVPS    Y4, Y0, Y2, Y2
-	VFMADD231PS  160(DI), Y2, Y6
+	VMULPS       Y10, Y2, Y2
+	VMOVUPS      Y2, 160(DI)
 	VPSLLD       $0x1c, Y1, Y5
 	VPERMPS      Y8, Y1, Y3
 	VPERMPS      Y9, Y1, Y1
 	VBLENDVPS    Y5, Y1, Y3, Y3
-	VFMADD231PS  224(DI), Y3, Y7
-	VFMADD231PS  Y10, Y6, Y14
-	VFMADD231PS  Y10, Y7, Y15
+	VMULPS       Y10, Y3, Y3
+	VMOVUPS      Y3, 224(DI)
 	ADDQ         $0x00000024, SI
 	ADDQ         $0x00000100, DI
 	SUBQ         $0x01, CX
 	JNZ          loop
-	VPXOR        Y0, Y0, Y0
-	VADDPS       Y14, Y0, Y0
-	VADDPS       Y15, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VPSHUFD      $0x4e, X0, X1
-	VADDPS       X1, X0, X0
-	VPSHUFD      $0xb1, X0, X1
-	VADDPS       X1, X0, X0
 	VZEROUPPER
-	MOVSS        X0, ret+32(FP)
 	RET
 
-// func dotNVFP4Y(dst *float32, src *byte, n int, table *float32, scales *float32, d float32) float32
-// Requires: AVX, AVX2, FMA3, MMX+, SSE
-TEXT ·dotNVFP4Y(SB), NOSPLIT, $0-52
+// func expandNVFP4Y(dst *float32, src *byte, n int, table *float32, scales *float32, d float32)
+// Requires: AVX, AVX2, MMX+
+TEXT ·expandNVFP4Y(SB), NOSPLIT, $0-44
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         n+16(FP), CX
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y14, Y14, Y14
-	VPXOR        Y15, Y15, Y15
 	MOVQ         table+24(FP), DX
 	VMOVUPS      (DX), Y8
 	VMOVUPS      32(DX), Y9
@@ -966,83 +826,263 @@ TEXT ·dotNVFP4Y(SB), NOSPLIT, $0-52
 loop:
 	PREFETCHT0   4096(SI)
 	MOVBLZX      (SI), AX
-	VBROADCASTSS (BX)(AX*4), Y10
+	VBROADCASTSS (BX)(AX*8), Y10
+	VMULPS       Y11, Y10, Y10
 	VPMOVZXBD    1(SI), Y0
 	VPSRLD       $0x04, Y0, Y1
 	VPSLLD       $0x1c, Y0, Y4
 	VPERMPS      Y8, Y0, Y2
 	VPERMPS      Y9, Y0, Y0
 	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       (DI), Y2, Y6
+	VMULPS       Y10, Y2, Y2
+	VMOVUPS      Y2, (DI)
 	VPSLLD       $0x1c, Y1, Y5
 	VPERMPS      Y8, Y1, Y3
 	VPERMPS      Y9, Y1, Y1
 	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       32(DI), Y3, Y7
-	VFMADD231PS  Y10, Y6, Y14
-	VFMADD231PS  Y10, Y7, Y15
+	VMULPS       Y10, Y3, Y3
+	VMOVUPS      Y3, 32(DI)
 	MOVBLZX      9(SI), AX
-	VBROADCASTSS (BX)(AX*4), Y10
+	VBROADCASTSS (BX)(AX*8), Y10
+	VMULPS       Y11, Y10, Y10
 	VPMOVZXBD    10(SI), Y0
 	VPSRLD       $0x04, Y0, Y1
 	VPSLLD       $0x1c, Y0, Y4
 	VPERMPS      Y8, Y0, Y2
 	VPERMPS      Y9, Y0, Y0
 	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       64(DI), Y2, Y6
+	VMULPS       Y10, Y2, Y2
+	VMOVUPS      Y2, 64(DI)
 	VPSLLD       $0x1c, Y1, Y5
 	VPERMPS      Y8, Y1, Y3
 	VPERMPS      Y9, Y1, Y1
 	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       96(DI), Y3, Y7
-	VFMADD231PS  Y10, Y6, Y14
-	VFMADD231PS  Y10, Y7, Y15
+	VMULPS       Y10, Y3, Y3
+	VMOVUPS      Y3, 96(DI)
 	MOVBLZX      18(SI), AX
-	VBROADCASTSS (BX)(AX*4), Y10
+	VBROADCASTSS (BX)(AX*8), Y10
+	VMULPS       Y11, Y10, Y10
 	VPMOVZXBD    19(SI), Y0
 	VPSRLD       $0x04, Y0, Y1
 	VPSLLD       $0x1c, Y0, Y4
 	VPERMPS      Y8, Y0, Y2
 	VPERMPS      Y9, Y0, Y0
 	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       128(DI), Y2, Y6
+	VMULPS       Y10, Y2, Y2
+	VMOVUPS      Y2, 128(DI)
 	VPSLLD       $0x1c, Y1, Y5
 	VPERMPS      Y8, Y1, Y3
 	VPERMPS      Y9, Y1, Y1
 	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       160(DI), Y3, Y7
-	VFMADD231PS  Y10, Y6, Y14
-	VFMADD231PS  Y10, Y7, Y15
+	VMULPS       Y10, Y3, Y3
+	VMOVUPS      Y3, 160(DI)
 	MOVBLZX      27(SI), AX
-	VBROADCASTSS (BX)(AX*4), Y10
+	VBROADCASTSS (BX)(AX*8), Y10
+	VMULPS       Y11, Y10, Y10
 	VPMOVZXBD    28(SI), Y0
 	VPSRLD       $0x04, Y0, Y1
 	VPSLLD       $0x1c, Y0, Y4
 	VPERMPS      Y8, Y0, Y2
 	VPERMPS      Y9, Y0, Y0
 	VBLENDVPS    Y4, Y0, Y2, Y2
-	VMULPS       192(DI), Y2, Y6
+	VMULPS       Y10, Y2, Y2
+	VMOVUPS      Y2, 192(DI)
 	VPSLLD       $0x1c, Y1, Y5
 	VPERMPS      Y8, Y1, Y3
 	VPERMPS      Y9, Y1, Y1
 	VBLENDVPS    Y5, Y1, Y3, Y3
-	VMULPS       224(DI), Y3, Y7
-	VFMADD231PS  Y10, Y6, Y14
-	VFMADD231PS  Y10, Y7, Y15
+	VMULPS       Y10, Y3, Y3
+	VMOVUPS      Y3, 224(DI)
 	ADDQ         $0x00000024, SI
 	ADDQ         $0x00000100, DI
 	SUBQ         $0x01, CX
 	JNZ          loop
-	VPXOR        Y0, Y0, Y0
-	VADDPS       Y14, Y0, Y0
-	VADDPS       Y15, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VPSHUFD      $0x4e, X0, X1
-	VADDPS       X1, X0, X0
-	VPSHUFD      $0xb1, X0, X1
-	VADDPS       X1, X0, X0
 	VZEROUPPER
-	VMULSS       d+40(FP), X0, X0
-	MOVSS        X0, ret+48(FP)
 	RET
+
+DATA e2m1<>+0(SB)/8, $0x0c08060403020100
+DATA e2m1<>+8(SB)/8, $0xf4f8fafcfdfeff00
+DATA e2m1<>+16(SB)/8, $0x0c08060403020100
+DATA e2m1<>+24(SB)/8, $0xf4f8fafcfdfeff00
+GLOBL e2m1<>(SB), RODATA|NOPTR, $32
+
+// func dotWordsNVFP4Y(out *float32, x *byte, src *byte, n int, rows int, stride int, scales *[2]float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotWordsNVFP4Y(SB), NOSPLIT, $0-56
+	MOVQ    x+8(FP), R8
+	MOVQ    src+16(FP), R9
+	MOVQ    n+24(FP), R10
+	MOVQ    out+0(FP), R11
+	MOVQ    rows+32(FP), R12
+	MOVQ    stride+40(FP), R13
+	MOVQ    scales+48(FP), BX
+	VMOVDQU e2m1<>+0(SB), Y9
+	VMOVDQU upperBytes<>+0(SB), Y10
+	VMOVDQU nibbles<>+0(SB), Y8
+
+row:
+	MOVQ  R8, DI
+	MOVQ  R9, SI
+	MOVQ  R10, CX
+	VPXOR Y15, Y15, Y15
+
+loop:
+	PREFETCHT0   4096(SI)
+	VMOVQ        1(SI), X0
+	VPINSRQ      $0x01, 10(SI), X0, X0
+	VMOVQ        19(SI), X1
+	VPINSRQ      $0x01, 28(SI), X1, X1
+	VINSERTI128  $0x01, X1, Y0, Y0
+	VPSRLW       $0x04, Y0, Y1
+	VPAND        Y8, Y0, Y0
+	VPAND        Y8, Y1, Y1
+	VPSHUFB      Y0, Y9, Y0
+	VPSLLW       $0x08, Y0, Y2
+	VPAND        Y10, Y0, Y0
+	VPSHUFB      Y1, Y9, Y1
+	VPSLLW       $0x08, Y1, Y3
+	VPAND        Y10, Y1, Y1
+	VPMADDWD     (DI), Y2, Y6
+	VPMADDWD     32(DI), Y0, Y0
+	VPADDD       Y0, Y6, Y6
+	VPMADDWD     64(DI), Y3, Y3
+	VPADDD       Y3, Y6, Y6
+	VPMADDWD     96(DI), Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	MOVBLZX      (SI), AX
+	VMOVSD       (BX)(AX*8), X7
+	MOVBLZX      9(SI), AX
+	VMOVHPS      (BX)(AX*8), X7, X7
+	MOVBLZX      18(SI), AX
+	VMOVSD       (BX)(AX*8), X5
+	MOVBLZX      27(SI), AX
+	VMOVHPS      (BX)(AX*8), X5, X5
+	VINSERTF128  $0x01, X5, Y7, Y7
+	VBROADCASTSS 128(DI), Y5
+	VMULPS       Y5, Y6, Y6
+	VFMADD231PS  Y7, Y6, Y15
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x000000a0, DI
+	SUBQ         $0x01, CX
+	JNZ          loop
+	VEXTRACTF128 $0x01, Y15, X1
+	VADDPS       X1, X15, X15
+	VPSHUFD      $0x4e, X15, X1
+	VADDPS       X1, X15, X15
+	VPSHUFD      $0xb1, X15, X1
+	VADDPS       X1, X15, X15
+	VMULSS       dotWordsNVFP4Unit<>+0(SB), X15, X0
+	VMULSS       -4(R9)(R13*1), X0, X0
+	VMOVSS       X0, (R11)
+	ADDQ         $0x00000004, R11
+	ADDQ         R13, R9
+	SUBQ         $0x01, R12
+	JNZ          row
+	VZEROUPPER
+	RET
+
+DATA upperBytes<>+0(SB)/4, $0xff00ff00
+DATA upperBytes<>+4(SB)/4, $0xff00ff00
+DATA upperBytes<>+8(SB)/4, $0xff00ff00
+DATA upperBytes<>+12(SB)/4, $0xff00ff00
+DATA upperBytes<>+16(SB)/4, $0xff00ff00
+DATA upperBytes<>+20(SB)/4, $0xff00ff00
+DATA upperBytes<>+24(SB)/4, $0xff00ff00
+DATA upperBytes<>+28(SB)/4, $0xff00ff00
+GLOBL upperBytes<>(SB), RODATA|NOPTR, $32
+
+DATA nibbles<>+0(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+4(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+8(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+12(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+16(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+20(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+24(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+28(SB)/4, $0x0f0f0f0f
+GLOBL nibbles<>(SB), RODATA|NOPTR, $32
+
+DATA dotWordsNVFP4Unit<>+0(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+4(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+8(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+12(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+16(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+20(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+24(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+28(SB)/4, $0x3b000000
+GLOBL dotWordsNVFP4Unit<>(SB), RODATA|NOPTR, $32
+
+// func dotWordsCodebookY(out *float32, x *byte, src *byte, n int, rows int, stride int, table *[2][16]byte)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·dotWordsCodebookY(SB), NOSPLIT, $0-56
+	MOVQ           x+8(FP), R8
+	MOVQ           src+16(FP), R9
+	MOVQ           n+24(FP), R10
+	MOVQ           out+0(FP), R11
+	MOVQ           rows+32(FP), R12
+	MOVQ           stride+40(FP), R13
+	MOVQ           table+48(FP), DX
+	VBROADCASTI128 (DX), Y9
+	VBROADCASTI128 16(DX), Y10
+	VMOVDQU        nibbles<>+0(SB), Y8
+
+row:
+	MOVQ  R8, DI
+	MOVQ  R9, SI
+	MOVQ  R10, CX
+	VPXOR Y15, Y15, Y15
+
+loop:
+	PREFETCHT0   4096(SI)
+	VMOVDQU      4(SI), Y0
+	VPSRLW       $0x04, Y0, Y1
+	VPAND        Y8, Y0, Y0
+	VPAND        Y8, Y1, Y1
+	VPSHUFB      Y0, Y9, Y2
+	VPSHUFB      Y0, Y10, Y4
+	VPUNPCKLBW   Y4, Y2, Y0
+	VPUNPCKHBW   Y4, Y2, Y2
+	VPSHUFB      Y1, Y9, Y3
+	VPSHUFB      Y1, Y10, Y4
+	VPUNPCKLBW   Y4, Y3, Y1
+	VPUNPCKHBW   Y4, Y3, Y3
+	VPMADDWD     (DI), Y0, Y6
+	VPMADDWD     32(DI), Y2, Y2
+	VPADDD       Y2, Y6, Y6
+	VPMADDWD     64(DI), Y1, Y1
+	VPADDD       Y1, Y6, Y6
+	VPMADDWD     96(DI), Y3, Y3
+	VPADDD       Y3, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VBROADCASTSS (SI), Y7
+	VBROADCASTSS 128(DI), Y5
+	VMULPS       Y5, Y6, Y6
+	VFMADD231PS  Y7, Y6, Y15
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x000000a0, DI
+	SUBQ         $0x01, CX
+	JNZ          loop
+	VEXTRACTF128 $0x01, Y15, X1
+	VADDPS       X1, X15, X15
+	VPSHUFD      $0x4e, X15, X1
+	VADDPS       X1, X15, X15
+	VPSHUFD      $0xb1, X15, X1
+	VADDPS       X1, X15, X15
+	VMULSS       dotWordsCodebookUnit<>+0(SB), X15, X0
+	VMOVSS       X0, (R11)
+	ADDQ         $0x00000004, R11
+	ADDQ         R13, R9
+	SUBQ         $0x01, R12
+	JNZ          row
+	VZEROUPPER
+	RET
+
+DATA dotWordsCodebookUnit<>+0(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+4(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+8(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+12(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+16(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+20(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+24(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+28(SB)/4, $0x38800200
+GLOBL dotWordsCodebookUnit<>(SB), RODATA|NOPTR, $32

@@ -24,42 +24,42 @@ func expandInt8Y(dst *float32, src *byte, n int, d float32)
 //go:noescape
 func expandUint8Y(dst *float32, src *byte, n int)
 
+// dotFP8Y multiplies rows, stride bytes apart, of n steps of 64 e4m3 numbers; NaN shows in the result. with the numbers at x.
+//
+//go:noescape
+func dotFP8Y(out *float32, x *float32, src *byte, n int, rows int, stride int)
+
+// dotFP8BlockY multiplies rows, stride bytes apart, of n blocks of a scale and 128 e4m3 numbers; NaN shows in the result. with the numbers at x.
+//
+//go:noescape
+func dotFP8BlockY(out *float32, x *float32, src *byte, n int, rows int, stride int)
+
+// dotInt8Y multiplies rows, stride bytes apart, of n steps of 64 signed bytes with the numbers at x.
+//
+//go:noescape
+func dotInt8Y(out *float32, x *float32, src *byte, n int, rows int, stride int)
+
+// dotUint8Y multiplies rows, stride bytes apart, of n blocks in quant.UINT8 with the numbers at x.
+//
+//go:noescape
+func dotUint8Y(out *float32, x *float32, src *byte, n int, rows int, stride int)
+
 // expandCodebookY expands n blocks in quant.NF4 or FP4
 //
 //go:noescape
 func expandCodebookY(dst *float32, src *byte, n int, table *float32)
 
-// expandNVFP4Y expands n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256
+// expandNVFP4Y expands n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256 pairs
 //
 //go:noescape
 func expandNVFP4Y(dst *float32, src *byte, n int, table *float32, scales *float32, d float32)
 
-// dotFP8Y is the product of n steps of 64 e4m3 numbers; NaN shows in the result. with the numbers at dst.
+// dotWordsNVFP4Y multiplies rows, stride bytes apart, of n steps of quant.NVFP4_ROW, whose scales in e4m3 scales has in pairs, with words.
 //
 //go:noescape
-func dotFP8Y(dst *float32, src *byte, n int, d float32) float32
+func dotWordsNVFP4Y(out *float32, x *byte, src *byte, n int, rows int, stride int, scales *[2]float32)
 
-// dotFP8BlockY is the product of n blocks of a scale and 128 e4m3 numbers; NaN shows in the result. with the numbers at dst.
+// dotWordsCodebookY multiplies rows, stride bytes apart, of n steps of blocks in quant.NF4 or FP4, whose values table has the low and the high bytes of, with words.
 //
 //go:noescape
-func dotFP8BlockY(dst *float32, src *byte, n int) float32
-
-// dotInt8Y is the product of n steps of 64 signed bytes with the numbers at dst.
-//
-//go:noescape
-func dotInt8Y(dst *float32, src *byte, n int, d float32) float32
-
-// dotUint8Y is the product of n blocks in quant.UINT8 with the numbers at dst.
-//
-//go:noescape
-func dotUint8Y(dst *float32, src *byte, n int) float32
-
-// dotCodebookY is the product of n blocks in quant.NF4 or FP4 with the numbers at dst.
-//
-//go:noescape
-func dotCodebookY(dst *float32, src *byte, n int, table *float32) float32
-
-// dotNVFP4Y is the product of n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256 with the numbers at dst.
-//
-//go:noescape
-func dotNVFP4Y(dst *float32, src *byte, n int, table *float32, scales *float32, d float32) float32
+func dotWordsCodebookY(out *float32, x *byte, src *byte, n int, rows int, stride int, table *[2][16]byte)

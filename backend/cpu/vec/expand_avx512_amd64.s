@@ -291,114 +291,28 @@ loop:
 	VZEROUPPER
 	RET
 
-// func expandCodebookZ(dst *float32, src *byte, n int, table *float32)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·expandCodebookZ(SB), NOSPLIT, $0-32
-	MOVQ    dst+0(FP), DI
-	MOVQ    src+8(FP), SI
-	MOVQ    n+16(FP), CX
-	MOVQ    table+24(FP), DX
-	VMOVUPS (DX), Z8
+// func dotFP8Z(out *float32, x *float32, src *byte, n int, rows int, stride int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+
+TEXT ·dotFP8Z(SB), NOSPLIT, $0-48
+	MOVQ      x+8(FP), R8
+	MOVQ      src+16(FP), R9
+	MOVQ      n+24(FP), R10
+	MOVQ      out+0(FP), R11
+	MOVQ      rows+32(FP), R12
+	MOVQ      stride+40(FP), R13
+	VMOVDQU64 halfCodes<>+0(SB), Z9
+	VMOVDQU64 e4m3Halves<>+0(SB), Z10
 
-loop:
-	PREFETCHT0   4096(SI)
-	VBROADCASTSS (SI), Z10
-	VPMOVZXBD    4(SI), Z0
-	VPSRLD       $0x04, Z0, Z1
-	VPERMPS      Z8, Z0, Z2
-	VMULPS       Z10, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VPERMPS      Z8, Z1, Z3
-	VMULPS       Z10, Z3, Z3
-	VMOVUPS      Z3, 64(DI)
-	VPMOVZXBD    20(SI), Z0
-	VPSRLD       $0x04, Z0, Z1
-	VPERMPS      Z8, Z0, Z2
-	VMULPS       Z10, Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VPERMPS      Z8, Z1, Z3
-	VMULPS       Z10, Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         $0x00000024, SI
-	ADDQ         $0x00000100, DI
-	SUBQ         $0x01, CX
-	JNZ          loop
-	VZEROUPPER
-	RET
-
-// func expandNVFP4Z(dst *float32, src *byte, n int, table *float32, scales *float32, d float32)
-// Requires: AVX, AVX2, AVX512F, MMX+
-TEXT ·expandNVFP4Z(SB), NOSPLIT, $0-44
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	MOVQ         table+24(FP), DX
-	VMOVUPS      (DX), Z8
-	MOVQ         scales+32(FP), BX
-	VBROADCASTSS d+40(FP), Z11
-	VMOVDQU64    upperShifts<>+0(SB), Z12
-
-loop:
-	PREFETCHT0   4096(SI)
-	MOVBLZX      (SI), AX
-	VBROADCASTSS (BX)(AX*4), Z10
-	VMULPS       Z11, Z10, Z10
-	VPBROADCASTQ 1(SI), X0
-	VPMOVZXBD    X0, Z0
-	VPSRLVD      Z12, Z0, Z0
-	VPERMPS      Z8, Z0, Z2
-	VMULPS       Z10, Z2, Z2
-	VMOVUPS      Z2, (DI)
-	MOVBLZX      9(SI), AX
-	VBROADCASTSS (BX)(AX*4), Z10
-	VMULPS       Z11, Z10, Z10
-	VPBROADCASTQ 10(SI), X0
-	VPMOVZXBD    X0, Z0
-	VPSRLVD      Z12, Z0, Z0
-	VPERMPS      Z8, Z0, Z2
-	VMULPS       Z10, Z2, Z2
-	VMOVUPS      Z2, 64(DI)
-	MOVBLZX      18(SI), AX
-	VBROADCASTSS (BX)(AX*4), Z10
-	VMULPS       Z11, Z10, Z10
-	VPBROADCASTQ 19(SI), X0
-	VPMOVZXBD    X0, Z0
-	VPSRLVD      Z12, Z0, Z0
-	VPERMPS      Z8, Z0, Z2
-	VMULPS       Z10, Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	MOVBLZX      27(SI), AX
-	VBROADCASTSS (BX)(AX*4), Z10
-	VMULPS       Z11, Z10, Z10
-	VPBROADCASTQ 28(SI), X0
-	VPMOVZXBD    X0, Z0
-	VPSRLVD      Z12, Z0, Z0
-	VPERMPS      Z8, Z0, Z2
-	VMULPS       Z10, Z2, Z2
-	VMOVUPS      Z2, 192(DI)
-	ADDQ         $0x00000024, SI
-	ADDQ         $0x00000100, DI
-	SUBQ         $0x01, CX
-	JNZ          loop
-	VZEROUPPER
-	RET
-
-// func dotFP8Z(dst *float32, src *byte, n int, d float32) float32
-// Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+, SSE
-TEXT ·dotFP8Z(SB), NOSPLIT, $0-36
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	VPXORD       Z6, Z6, Z6
-	VPXORD       Z7, Z7, Z7
-	VPXORD       Z14, Z14, Z14
-	VPXORD       Z15, Z15, Z15
-	VMOVDQU64    halfCodes<>+0(SB), Z9
-	VMOVDQU64    e4m3Halves<>+0(SB), Z10
-	VBROADCASTSS d+24(FP), Z8
-	VMULPS       Z10, Z8, Z8
-	VPXORD       Z12, Z12, Z12
-	VPXORD       Z13, Z13, Z13
+row:
+	MOVQ   R8, DI
+	MOVQ   R9, SI
+	MOVQ   R10, CX
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 
 loop:
 	PREFETCHT0    4096(SI)
@@ -436,9 +350,7 @@ loop:
 	VMULPS        Z10, Z7, Z7
 	VMULPS        Z10, Z14, Z14
 	VMULPS        Z10, Z15, Z15
-	VPXORD        Z0, Z0, Z0
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z0, Z0
+	VADDPS        Z6, Z7, Z0
 	VADDPS        Z14, Z0, Z0
 	VADDPS        Z15, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
@@ -449,30 +361,42 @@ loop:
 	VADDPS        X1, X0, X0
 	VPSHUFD       $0xb1, X0, X1
 	VADDPS        X1, X0, X0
-	VZEROUPPER
-	VMULSS        d+24(FP), X0, X0
+	VMULSS        -4(R9)(R13*1), X0, X0
 	TESTQ         AX, AX
 	JZ            numbers
 	VPCMPEQD      X0, X0, X0
 
 numbers:
-	MOVSS X0, ret+32(FP)
+	VMOVSS X0, (R11)
+	ADDQ   $0x00000004, R11
+	ADDQ   R13, R9
+	SUBQ   $0x01, R12
+	JNZ    row
+	VZEROUPPER
 	RET
 
-// func dotFP8BlockZ(dst *float32, src *byte, n int) float32
-// Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+, SSE
-TEXT ·dotFP8BlockZ(SB), NOSPLIT, $0-28
-	MOVQ      dst+0(FP), DI
-	MOVQ      src+8(FP), SI
-	MOVQ      n+16(FP), CX
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z14, Z14, Z14
-	VPXORD    Z15, Z15, Z15
+// func dotFP8BlockZ(out *float32, x *float32, src *byte, n int, rows int, stride int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, MMX+
+TEXT ·dotFP8BlockZ(SB), NOSPLIT, $0-48
+	MOVQ      x+8(FP), R8
+	MOVQ      src+16(FP), R9
+	MOVQ      n+24(FP), R10
+	MOVQ      out+0(FP), R11
+	MOVQ      rows+32(FP), R12
+	MOVQ      stride+40(FP), R13
 	VMOVDQU64 halfCodes<>+0(SB), Z9
 	VMOVDQU64 e4m3Halves<>+0(SB), Z10
-	VPXORD    Z12, Z12, Z12
-	VPXORD    Z13, Z13, Z13
+
+row:
+	MOVQ   R8, DI
+	MOVQ   R9, SI
+	MOVQ   R10, CX
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 
 loop:
 	PREFETCHT0    4096(SI)
@@ -534,9 +458,7 @@ loop:
 	VPCMPEQB      minusNaN<>+0(SB), Z13, K2
 	KORQ          K1, K2, K1
 	KMOVQ         K1, AX
-	VPXORD        Z0, Z0, Z0
-	VADDPS        Z14, Z0, Z0
-	VADDPS        Z15, Z0, Z0
+	VADDPS        Z14, Z15, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VADDPS        Y1, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X1
@@ -545,26 +467,37 @@ loop:
 	VADDPS        X1, X0, X0
 	VPSHUFD       $0xb1, X0, X1
 	VADDPS        X1, X0, X0
-	VZEROUPPER
 	TESTQ         AX, AX
 	JZ            numbers
 	VPCMPEQD      X0, X0, X0
 
 numbers:
-	MOVSS X0, ret+24(FP)
+	VMOVSS X0, (R11)
+	ADDQ   $0x00000004, R11
+	ADDQ   R13, R9
+	SUBQ   $0x01, R12
+	JNZ    row
+	VZEROUPPER
 	RET
 
-// func dotInt8Z(dst *float32, src *byte, n int, d float32) float32
-// Requires: AVX, AVX512F, MMX+, SSE
-TEXT ·dotInt8Z(SB), NOSPLIT, $0-36
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	VPXORD       Z6, Z6, Z6
-	VPXORD       Z7, Z7, Z7
-	VPXORD       Z14, Z14, Z14
-	VPXORD       Z15, Z15, Z15
-	VBROADCASTSS d+24(FP), Z8
+// func dotInt8Z(out *float32, x *float32, src *byte, n int, rows int, stride int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotInt8Z(SB), NOSPLIT, $0-48
+	MOVQ x+8(FP), R8
+	MOVQ src+16(FP), R9
+	MOVQ n+24(FP), R10
+	MOVQ out+0(FP), R11
+	MOVQ rows+32(FP), R12
+	MOVQ stride+40(FP), R13
+
+row:
+	MOVQ   R8, DI
+	MOVQ   R9, SI
+	MOVQ   R10, CX
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 
 loop:
 	PREFETCHT0    4096(SI)
@@ -584,9 +517,7 @@ loop:
 	ADDQ          $0x00000100, DI
 	SUBQ          $0x01, CX
 	JNZ           loop
-	VPXORD        Z0, Z0, Z0
-	VADDPS        Z6, Z0, Z0
-	VADDPS        Z7, Z0, Z0
+	VADDPS        Z6, Z7, Z0
 	VADDPS        Z14, Z0, Z0
 	VADDPS        Z15, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
@@ -597,17 +528,29 @@ loop:
 	VADDPS        X1, X0, X0
 	VPSHUFD       $0xb1, X0, X1
 	VADDPS        X1, X0, X0
+	VMULSS        -4(R9)(R13*1), X0, X0
+	VMOVSS        X0, (R11)
+	ADDQ          $0x00000004, R11
+	ADDQ          R13, R9
+	SUBQ          $0x01, R12
+	JNZ           row
 	VZEROUPPER
-	VMULSS        d+24(FP), X0, X0
-	MOVSS         X0, ret+32(FP)
 	RET
 
-// func dotUint8Z(dst *float32, src *byte, n int) float32
-// Requires: AVX, AVX2, AVX512F, MMX+, SSE
-TEXT ·dotUint8Z(SB), NOSPLIT, $0-28
-	MOVQ   dst+0(FP), DI
-	MOVQ   src+8(FP), SI
-	MOVQ   n+16(FP), CX
+// func dotUint8Z(out *float32, x *float32, src *byte, n int, rows int, stride int)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·dotUint8Z(SB), NOSPLIT, $0-48
+	MOVQ x+8(FP), R8
+	MOVQ src+16(FP), R9
+	MOVQ n+24(FP), R10
+	MOVQ out+0(FP), R11
+	MOVQ rows+32(FP), R12
+	MOVQ stride+40(FP), R13
+
+row:
+	MOVQ   R8, DI
+	MOVQ   R9, SI
+	MOVQ   R10, CX
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	VPXORD Z14, Z14, Z14
@@ -633,9 +576,7 @@ loop:
 	ADDQ          $0x00000080, DI
 	SUBQ          $0x01, CX
 	JNZ           loop
-	VPXORD        Z0, Z0, Z0
-	VADDPS        Z14, Z0, Z0
-	VADDPS        Z15, Z0, Z0
+	VADDPS        Z14, Z15, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VADDPS        Y1, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X1
@@ -644,69 +585,55 @@ loop:
 	VADDPS        X1, X0, X0
 	VPSHUFD       $0xb1, X0, X1
 	VADDPS        X1, X0, X0
+	VMOVSS        X0, (R11)
+	ADDQ          $0x00000004, R11
+	ADDQ          R13, R9
+	SUBQ          $0x01, R12
+	JNZ           row
 	VZEROUPPER
-	MOVSS         X0, ret+24(FP)
 	RET
 
-// func dotCodebookZ(dst *float32, src *byte, n int, table *float32) float32
-// Requires: AVX, AVX512F, MMX+, SSE
-TEXT ·dotCodebookZ(SB), NOSPLIT, $0-36
+// func expandCodebookZ(dst *float32, src *byte, n int, table *float32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·expandCodebookZ(SB), NOSPLIT, $0-32
 	MOVQ    dst+0(FP), DI
 	MOVQ    src+8(FP), SI
 	MOVQ    n+16(FP), CX
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	VPXORD  Z14, Z14, Z14
-	VPXORD  Z15, Z15, Z15
 	MOVQ    table+24(FP), DX
 	VMOVUPS (DX), Z8
 
 loop:
-	PREFETCHT0    4096(SI)
-	VBROADCASTSS  (SI), Z10
-	VPMOVZXBD     4(SI), Z0
-	VPSRLD        $0x04, Z0, Z1
-	VPERMPS       Z8, Z0, Z2
-	VMULPS        (DI), Z2, Z6
-	VPERMPS       Z8, Z1, Z3
-	VMULPS        64(DI), Z3, Z7
-	VPMOVZXBD     20(SI), Z0
-	VPSRLD        $0x04, Z0, Z1
-	VPERMPS       Z8, Z0, Z2
-	VFMADD231PS   128(DI), Z2, Z6
-	VPERMPS       Z8, Z1, Z3
-	VFMADD231PS   192(DI), Z3, Z7
-	VFMADD231PS   Z10, Z6, Z14
-	VFMADD231PS   Z10, Z7, Z15
-	ADDQ          $0x00000024, SI
-	ADDQ          $0x00000100, DI
-	SUBQ          $0x01, CX
-	JNZ           loop
-	VPXORD        Z0, Z0, Z0
-	VADDPS        Z14, Z0, Z0
-	VADDPS        Z15, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X0
-	VPSHUFD       $0x4e, X0, X1
-	VADDPS        X1, X0, X0
-	VPSHUFD       $0xb1, X0, X1
-	VADDPS        X1, X0, X0
+	PREFETCHT0   4096(SI)
+	VBROADCASTSS (SI), Z10
+	VPMOVZXBD    4(SI), Z0
+	VPSRLD       $0x04, Z0, Z1
+	VPERMPS      Z8, Z0, Z2
+	VMULPS       Z10, Z2, Z2
+	VMOVUPS      Z2, (DI)
+	VPERMPS      Z8, Z1, Z3
+	VMULPS       Z10, Z3, Z3
+	VMOVUPS      Z3, 64(DI)
+	VPMOVZXBD    20(SI), Z0
+	VPSRLD       $0x04, Z0, Z1
+	VPERMPS      Z8, Z0, Z2
+	VMULPS       Z10, Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VPERMPS      Z8, Z1, Z3
+	VMULPS       Z10, Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000100, DI
+	SUBQ         $0x01, CX
+	JNZ          loop
 	VZEROUPPER
-	MOVSS         X0, ret+32(FP)
 	RET
 
-// func dotNVFP4Z(dst *float32, src *byte, n int, table *float32, scales *float32, d float32) float32
-// Requires: AVX, AVX2, AVX512F, MMX+, SSE
-TEXT ·dotNVFP4Z(SB), NOSPLIT, $0-52
+// func expandNVFP4Z(dst *float32, src *byte, n int, table *float32, scales *float32, d float32)
+// Requires: AVX, AVX2, AVX512F, MMX+
+TEXT ·expandNVFP4Z(SB), NOSPLIT, $0-44
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         n+16(FP), CX
-	VPXORD       Z6, Z6, Z6
-	VPXORD       Z7, Z7, Z7
-	VPXORD       Z14, Z14, Z14
-	VPXORD       Z15, Z15, Z15
 	MOVQ         table+24(FP), DX
 	VMOVUPS      (DX), Z8
 	MOVQ         scales+32(FP), BX
@@ -714,55 +641,326 @@ TEXT ·dotNVFP4Z(SB), NOSPLIT, $0-52
 	VMOVDQU64    upperShifts<>+0(SB), Z12
 
 loop:
+	PREFETCHT0   4096(SI)
+	MOVBLZX      (SI), AX
+	VBROADCASTSS (BX)(AX*8), Z10
+	VMULPS       Z11, Z10, Z10
+	VPBROADCASTQ 1(SI), X0
+	VPMOVZXBD    X0, Z0
+	VPSRLVD      Z12, Z0, Z0
+	VPERMPS      Z8, Z0, Z2
+	VMULPS       Z10, Z2, Z2
+	VMOVUPS      Z2, (DI)
+	MOVBLZX      9(SI), AX
+	VBROADCASTSS (BX)(AX*8), Z10
+	VMULPS       Z11, Z10, Z10
+	VPBROADCASTQ 10(SI), X0
+	VPMOVZXBD    X0, Z0
+	VPSRLVD      Z12, Z0, Z0
+	VPERMPS      Z8, Z0, Z2
+	VMULPS       Z10, Z2, Z2
+	VMOVUPS      Z2, 64(DI)
+	MOVBLZX      18(SI), AX
+	VBROADCASTSS (BX)(AX*8), Z10
+	VMULPS       Z11, Z10, Z10
+	VPBROADCASTQ 19(SI), X0
+	VPMOVZXBD    X0, Z0
+	VPSRLVD      Z12, Z0, Z0
+	VPERMPS      Z8, Z0, Z2
+	VMULPS       Z10, Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	MOVBLZX      27(SI), AX
+	VBROADCASTSS (BX)(AX*8), Z10
+	VMULPS       Z11, Z10, Z10
+	VPBROADCASTQ 28(SI), X0
+	VPMOVZXBD    X0, Z0
+	VPSRLVD      Z12, Z0, Z0
+	VPERMPS      Z8, Z0, Z2
+	VMULPS       Z10, Z2, Z2
+	VMOVUPS      Z2, 192(DI)
+	ADDQ         $0x00000024, SI
+	ADDQ         $0x00000100, DI
+	SUBQ         $0x01, CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+DATA e2m1<>+0(SB)/8, $0x0c08060403020100
+DATA e2m1<>+8(SB)/8, $0xf4f8fafcfdfeff00
+DATA e2m1<>+16(SB)/8, $0x0c08060403020100
+DATA e2m1<>+24(SB)/8, $0xf4f8fafcfdfeff00
+DATA e2m1<>+32(SB)/8, $0x0c08060403020100
+DATA e2m1<>+40(SB)/8, $0xf4f8fafcfdfeff00
+DATA e2m1<>+48(SB)/8, $0x0c08060403020100
+DATA e2m1<>+56(SB)/8, $0xf4f8fafcfdfeff00
+GLOBL e2m1<>(SB), RODATA|NOPTR, $64
+
+DATA blocks<>+0(SB)/2, $0x0000
+DATA blocks<>+2(SB)/2, $0x0001
+DATA blocks<>+4(SB)/2, $0x0002
+DATA blocks<>+6(SB)/2, $0x0003
+DATA blocks<>+8(SB)/2, $0x0000
+DATA blocks<>+10(SB)/2, $0x0001
+DATA blocks<>+12(SB)/2, $0x0002
+DATA blocks<>+14(SB)/2, $0x0003
+DATA blocks<>+16(SB)/2, $0x0009
+DATA blocks<>+18(SB)/2, $0x000a
+DATA blocks<>+20(SB)/2, $0x000b
+DATA blocks<>+22(SB)/2, $0x000c
+DATA blocks<>+24(SB)/2, $0x0009
+DATA blocks<>+26(SB)/2, $0x000a
+DATA blocks<>+28(SB)/2, $0x000b
+DATA blocks<>+30(SB)/2, $0x000c
+DATA blocks<>+32(SB)/2, $0x0012
+DATA blocks<>+34(SB)/2, $0x0013
+DATA blocks<>+36(SB)/2, $0x0014
+DATA blocks<>+38(SB)/2, $0x0015
+DATA blocks<>+40(SB)/2, $0x0012
+DATA blocks<>+42(SB)/2, $0x0013
+DATA blocks<>+44(SB)/2, $0x0014
+DATA blocks<>+46(SB)/2, $0x0015
+DATA blocks<>+48(SB)/2, $0x001b
+DATA blocks<>+50(SB)/2, $0x001c
+DATA blocks<>+52(SB)/2, $0x001d
+DATA blocks<>+54(SB)/2, $0x001e
+DATA blocks<>+56(SB)/2, $0x001b
+DATA blocks<>+58(SB)/2, $0x001c
+DATA blocks<>+60(SB)/2, $0x001d
+DATA blocks<>+62(SB)/2, $0x001e
+GLOBL blocks<>(SB), RODATA|NOPTR, $64
+
+// func dotWordsNVFP4Z(out *float32, x *byte, src *byte, n int, rows int, stride int, scales *[2]float32)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotWordsNVFP4Z(SB), NOSPLIT, $0-56
+	MOVQ      x+8(FP), R8
+	MOVQ      src+16(FP), R9
+	MOVQ      n+24(FP), R10
+	MOVQ      out+0(FP), R11
+	MOVQ      rows+32(FP), R12
+	MOVQ      stride+40(FP), R13
+	MOVQ      scales+48(FP), BX
+	VMOVDQU64 e2m1<>+0(SB), Z9
+	VMOVDQU64 upperBytes<>+0(SB), Z10
+	VMOVDQU64 blocks<>+0(SB), Z12
+	MOVL      $0xf0f0f0f0, AX
+	KMOVD     AX, K1
+	MOVL      $0x00000004, AX
+	KMOVB     AX, K2
+	MOVL      $0x00000008, AX
+	KMOVB     AX, K3
+	MOVL      $0x00000010, AX
+	KMOVB     AX, K4
+	MOVL      $0x00000020, AX
+	KMOVB     AX, K5
+	MOVL      $0x00000040, AX
+	KMOVB     AX, K6
+	MOVL      $0x00000080, AX
+	KMOVB     AX, K7
+	VMOVDQU64 nibbles<>+0(SB), Z8
+
+row:
+	MOVQ   R8, DI
+	MOVQ   R9, SI
+	MOVQ   R10, CX
+	VPXORD Z15, Z15, Z15
+
+loop:
 	PREFETCHT0    4096(SI)
+	PREFETCHT0    4160(SI)
+	VPERMW        1(SI), Z12, Z0
+	VPERMW        10(SI), Z12, K1, Z0
+	VPSRLW        $0x04, Z0, Z1
+	VPANDD        Z8, Z0, Z0
+	VPANDD        Z8, Z1, Z1
+	VPSHUFB       Z0, Z9, Z0
+	VPSLLW        $0x08, Z0, Z2
+	VPANDD        Z10, Z0, Z0
+	VPSHUFB       Z1, Z9, Z1
+	VPSLLW        $0x08, Z1, Z3
+	VPANDD        Z10, Z1, Z1
+	VPMADDWD      (DI), Z2, Z6
+	VPDPWSSD      64(DI), Z0, Z6
+	VPDPWSSD      128(DI), Z3, Z6
+	VPDPWSSD      192(DI), Z1, Z6
+	VCVTDQ2PS     Z6, Z6
 	MOVBLZX       (SI), AX
-	VBROADCASTSS  (BX)(AX*4), Z10
-	VPBROADCASTQ  1(SI), X0
-	VPMOVZXBD     X0, Z0
-	VPSRLVD       Z12, Z0, Z0
-	VPERMPS       Z8, Z0, Z2
-	VMULPS        (DI), Z2, Z6
-	VFMADD231PS   Z10, Z6, Z14
+	VMOVSD        (BX)(AX*8), X7
 	MOVBLZX       9(SI), AX
-	VBROADCASTSS  (BX)(AX*4), Z10
-	VPBROADCASTQ  10(SI), X0
-	VPMOVZXBD     X0, Z0
-	VPSRLVD       Z12, Z0, Z0
-	VPERMPS       Z8, Z0, Z2
-	VMULPS        64(DI), Z2, Z7
-	VFMADD231PS   Z10, Z7, Z15
+	VMOVHPS       (BX)(AX*8), X7, X7
 	MOVBLZX       18(SI), AX
-	VBROADCASTSS  (BX)(AX*4), Z10
-	VPBROADCASTQ  19(SI), X0
-	VPMOVZXBD     X0, Z0
-	VPSRLVD       Z12, Z0, Z0
-	VPERMPS       Z8, Z0, Z2
-	VMULPS        128(DI), Z2, Z6
-	VFMADD231PS   Z10, Z6, Z14
+	VBROADCASTSD  (BX)(AX*8), K2, Z7
 	MOVBLZX       27(SI), AX
-	VBROADCASTSS  (BX)(AX*4), Z10
-	VPBROADCASTQ  28(SI), X0
-	VPMOVZXBD     X0, Z0
-	VPSRLVD       Z12, Z0, Z0
-	VPERMPS       Z8, Z0, Z2
-	VMULPS        192(DI), Z2, Z7
-	VFMADD231PS   Z10, Z7, Z15
-	ADDQ          $0x00000024, SI
-	ADDQ          $0x00000100, DI
+	VBROADCASTSD  (BX)(AX*8), K3, Z7
+	MOVBLZX       36(SI), AX
+	VBROADCASTSD  (BX)(AX*8), K4, Z7
+	MOVBLZX       45(SI), AX
+	VBROADCASTSD  (BX)(AX*8), K5, Z7
+	MOVBLZX       54(SI), AX
+	VBROADCASTSD  (BX)(AX*8), K6, Z7
+	MOVBLZX       63(SI), AX
+	VBROADCASTSD  (BX)(AX*8), K7, Z7
+	VBROADCASTSS  256(DI), Z5
+	VMULPS        Z5, Z6, Z6
+	VFMADD231PS   Z7, Z6, Z15
+	ADDQ          $0x00000048, SI
+	ADDQ          $0x00000140, DI
 	SUBQ          $0x01, CX
 	JNZ           loop
-	VPXORD        Z0, Z0, Z0
-	VADDPS        Z14, Z0, Z0
-	VADDPS        Z15, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X0
-	VPSHUFD       $0x4e, X0, X1
-	VADDPS        X1, X0, X0
-	VPSHUFD       $0xb1, X0, X1
-	VADDPS        X1, X0, X0
+	VEXTRACTF64X4 $0x01, Z15, Y1
+	VADDPS        Y1, Y15, Y15
+	VEXTRACTF128  $0x01, Y15, X1
+	VADDPS        X1, X15, X15
+	VPSHUFD       $0x4e, X15, X1
+	VADDPS        X1, X15, X15
+	VPSHUFD       $0xb1, X15, X1
+	VADDPS        X1, X15, X15
+	VMULSS        dotWordsNVFP4Unit<>+0(SB), X15, X0
+	VMULSS        -4(R9)(R13*1), X0, X0
+	VMOVSS        X0, (R11)
+	ADDQ          $0x00000004, R11
+	ADDQ          R13, R9
+	SUBQ          $0x01, R12
+	JNZ           row
 	VZEROUPPER
-	VMULSS        d+40(FP), X0, X0
-	MOVSS         X0, ret+48(FP)
 	RET
+
+DATA upperBytes<>+0(SB)/4, $0xff00ff00
+DATA upperBytes<>+4(SB)/4, $0xff00ff00
+DATA upperBytes<>+8(SB)/4, $0xff00ff00
+DATA upperBytes<>+12(SB)/4, $0xff00ff00
+DATA upperBytes<>+16(SB)/4, $0xff00ff00
+DATA upperBytes<>+20(SB)/4, $0xff00ff00
+DATA upperBytes<>+24(SB)/4, $0xff00ff00
+DATA upperBytes<>+28(SB)/4, $0xff00ff00
+DATA upperBytes<>+32(SB)/4, $0xff00ff00
+DATA upperBytes<>+36(SB)/4, $0xff00ff00
+DATA upperBytes<>+40(SB)/4, $0xff00ff00
+DATA upperBytes<>+44(SB)/4, $0xff00ff00
+DATA upperBytes<>+48(SB)/4, $0xff00ff00
+DATA upperBytes<>+52(SB)/4, $0xff00ff00
+DATA upperBytes<>+56(SB)/4, $0xff00ff00
+DATA upperBytes<>+60(SB)/4, $0xff00ff00
+GLOBL upperBytes<>(SB), RODATA|NOPTR, $64
+
+DATA nibbles<>+0(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+4(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+8(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+12(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+16(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+20(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+24(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+28(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+32(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+36(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+40(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+44(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+48(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+52(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+56(SB)/4, $0x0f0f0f0f
+DATA nibbles<>+60(SB)/4, $0x0f0f0f0f
+GLOBL nibbles<>(SB), RODATA|NOPTR, $64
+
+DATA dotWordsNVFP4Unit<>+0(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+4(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+8(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+12(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+16(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+20(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+24(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+28(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+32(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+36(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+40(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+44(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+48(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+52(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+56(SB)/4, $0x3b000000
+DATA dotWordsNVFP4Unit<>+60(SB)/4, $0x3b000000
+GLOBL dotWordsNVFP4Unit<>(SB), RODATA|NOPTR, $64
+
+// func dotWordsCodebookZ(out *float32, x *byte, src *byte, n int, rows int, stride int, table *[2][16]byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotWordsCodebookZ(SB), NOSPLIT, $0-56
+	MOVQ            x+8(FP), R8
+	MOVQ            src+16(FP), R9
+	MOVQ            n+24(FP), R10
+	MOVQ            out+0(FP), R11
+	MOVQ            rows+32(FP), R12
+	MOVQ            stride+40(FP), R13
+	MOVQ            table+48(FP), DX
+	VBROADCASTI32X4 (DX), Z9
+	VBROADCASTI32X4 16(DX), Z10
+	MOVL            $0x0000ff00, AX
+	KMOVW           AX, K1
+	VMOVDQU64       nibbles<>+0(SB), Z8
+
+row:
+	MOVQ   R8, DI
+	MOVQ   R9, SI
+	MOVQ   R10, CX
+	VPXORD Z15, Z15, Z15
+
+loop:
+	PREFETCHT0    4096(SI)
+	PREFETCHT0    4160(SI)
+	VMOVDQU       4(SI), Y0
+	VINSERTI64X4  $0x01, 40(SI), Z0, Z0
+	VPSRLW        $0x04, Z0, Z1
+	VPANDD        Z8, Z0, Z0
+	VPANDD        Z8, Z1, Z1
+	VPSHUFB       Z0, Z9, Z2
+	VPSHUFB       Z0, Z10, Z4
+	VPUNPCKLBW    Z4, Z2, Z0
+	VPUNPCKHBW    Z4, Z2, Z2
+	VPSHUFB       Z1, Z9, Z3
+	VPSHUFB       Z1, Z10, Z4
+	VPUNPCKLBW    Z4, Z3, Z1
+	VPUNPCKHBW    Z4, Z3, Z3
+	VPMADDWD      (DI), Z0, Z6
+	VPDPWSSD      64(DI), Z2, Z6
+	VPDPWSSD      128(DI), Z1, Z6
+	VPDPWSSD      192(DI), Z3, Z6
+	VCVTDQ2PS     Z6, Z6
+	VBROADCASTSS  (SI), Z7
+	VBROADCASTSS  36(SI), K1, Z7
+	VBROADCASTSS  256(DI), Z5
+	VMULPS        Z5, Z6, Z6
+	VFMADD231PS   Z7, Z6, Z15
+	ADDQ          $0x00000048, SI
+	ADDQ          $0x00000140, DI
+	SUBQ          $0x01, CX
+	JNZ           loop
+	VEXTRACTF64X4 $0x01, Z15, Y1
+	VADDPS        Y1, Y15, Y15
+	VEXTRACTF128  $0x01, Y15, X1
+	VADDPS        X1, X15, X15
+	VPSHUFD       $0x4e, X15, X1
+	VADDPS        X1, X15, X15
+	VPSHUFD       $0xb1, X15, X1
+	VADDPS        X1, X15, X15
+	VMULSS        dotWordsCodebookUnit<>+0(SB), X15, X0
+	VMOVSS        X0, (R11)
+	ADDQ          $0x00000004, R11
+	ADDQ          R13, R9
+	SUBQ          $0x01, R12
+	JNZ           row
+	VZEROUPPER
+	RET
+
+DATA dotWordsCodebookUnit<>+0(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+4(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+8(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+12(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+16(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+20(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+24(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+28(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+32(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+36(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+40(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+44(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+48(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+52(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+56(SB)/4, $0x38800200
+DATA dotWordsCodebookUnit<>+60(SB)/4, $0x38800200
+GLOBL dotWordsCodebookUnit<>(SB), RODATA|NOPTR, $64

@@ -24,42 +24,42 @@ func expandInt8Z(dst *float32, src *byte, n int, d float32)
 //go:noescape
 func expandUint8Z(dst *float32, src *byte, n int)
 
+// dotFP8Z multiplies rows, stride bytes apart, of n steps of 64 e4m3 numbers; NaN shows in the result. with the numbers at x.
+//
+//go:noescape
+func dotFP8Z(out *float32, x *float32, src *byte, n int, rows int, stride int)
+
+// dotFP8BlockZ multiplies rows, stride bytes apart, of n blocks of a scale and 128 e4m3 numbers; NaN shows in the result. with the numbers at x.
+//
+//go:noescape
+func dotFP8BlockZ(out *float32, x *float32, src *byte, n int, rows int, stride int)
+
+// dotInt8Z multiplies rows, stride bytes apart, of n steps of 64 signed bytes with the numbers at x.
+//
+//go:noescape
+func dotInt8Z(out *float32, x *float32, src *byte, n int, rows int, stride int)
+
+// dotUint8Z multiplies rows, stride bytes apart, of n blocks in quant.UINT8 with the numbers at x.
+//
+//go:noescape
+func dotUint8Z(out *float32, x *float32, src *byte, n int, rows int, stride int)
+
 // expandCodebookZ expands n blocks in quant.NF4 or FP4
 //
 //go:noescape
 func expandCodebookZ(dst *float32, src *byte, n int, table *float32)
 
-// expandNVFP4Z expands n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256
+// expandNVFP4Z expands n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256 pairs
 //
 //go:noescape
 func expandNVFP4Z(dst *float32, src *byte, n int, table *float32, scales *float32, d float32)
 
-// dotFP8Z is the product of n steps of 64 e4m3 numbers; NaN shows in the result. with the numbers at dst.
+// dotWordsNVFP4Z multiplies rows, stride bytes apart, of n steps of quant.NVFP4_ROW, whose scales in e4m3 scales has in pairs, with words.
 //
 //go:noescape
-func dotFP8Z(dst *float32, src *byte, n int, d float32) float32
+func dotWordsNVFP4Z(out *float32, x *byte, src *byte, n int, rows int, stride int, scales *[2]float32)
 
-// dotFP8BlockZ is the product of n blocks of a scale and 128 e4m3 numbers; NaN shows in the result. with the numbers at dst.
+// dotWordsCodebookZ multiplies rows, stride bytes apart, of n steps of blocks in quant.NF4 or FP4, whose values table has the low and the high bytes of, with words.
 //
 //go:noescape
-func dotFP8BlockZ(dst *float32, src *byte, n int) float32
-
-// dotInt8Z is the product of n steps of 64 signed bytes with the numbers at dst.
-//
-//go:noescape
-func dotInt8Z(dst *float32, src *byte, n int, d float32) float32
-
-// dotUint8Z is the product of n blocks in quant.UINT8 with the numbers at dst.
-//
-//go:noescape
-func dotUint8Z(dst *float32, src *byte, n int) float32
-
-// dotCodebookZ is the product of n blocks in quant.NF4 or FP4 with the numbers at dst.
-//
-//go:noescape
-func dotCodebookZ(dst *float32, src *byte, n int, table *float32) float32
-
-// dotNVFP4Z is the product of n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256 with the numbers at dst.
-//
-//go:noescape
-func dotNVFP4Z(dst *float32, src *byte, n int, table *float32, scales *float32, d float32) float32
+func dotWordsCodebookZ(out *float32, x *byte, src *byte, n int, rows int, stride int, table *[2][16]byte)

@@ -593,7 +593,7 @@ TEXT ·expandNVFP4Q(SB), NOSPLIT, $0-44
 
 loop:
 	MOVBU 0(R1), R5
-	ADD R5<<2, R4, R5
+	ADD R5<<3, R4, R5
 	WORD $0x4d40c8b0 // ld1r {v16.4s}, [x5]
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s
 	WORD $0xfc401020 // ldur d0, [x1, #1]
@@ -624,7 +624,7 @@ loop:
 	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
 	WORD $0xad011404 // stp q4, q5, [x0, #32]
 	MOVBU 9(R1), R5
-	ADD R5<<2, R4, R5
+	ADD R5<<3, R4, R5
 	WORD $0x4d40c8b0 // ld1r {v16.4s}, [x5]
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s
 	WORD $0xfc40a020 // ldur d0, [x1, #10]
@@ -655,7 +655,7 @@ loop:
 	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
 	WORD $0xad031404 // stp q4, q5, [x0, #96]
 	MOVBU 18(R1), R5
-	ADD R5<<2, R4, R5
+	ADD R5<<3, R4, R5
 	WORD $0x4d40c8b0 // ld1r {v16.4s}, [x5]
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s
 	WORD $0xfc413020 // ldur d0, [x1, #19]
@@ -686,7 +686,7 @@ loop:
 	WORD $0x6e30dca5 // fmul v5.4s, v5.4s, v16.4s
 	WORD $0xad051404 // stp q4, q5, [x0, #160]
 	MOVBU 27(R1), R5
-	ADD R5<<2, R4, R5
+	ADD R5<<3, R4, R5
 	WORD $0x4d40c8b0 // ld1r {v16.4s}, [x5]
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s
 	WORD $0xfc41c020 // ldur d0, [x1, #28]

@@ -29,7 +29,7 @@ func expandUint8Q(dst *float32, src *byte, n int)
 //go:noescape
 func expandCodebookQ(dst *float32, src *byte, n int, table *float32)
 
-// expandNVFP4Q expands n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256.
+// expandNVFP4Q expands n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256 pairs.
 //
 //go:noescape
 func expandNVFP4Q(dst *float32, src *byte, n int, table, scales *float32, d float32)

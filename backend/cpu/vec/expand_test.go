@@ -92,21 +92,84 @@ func TestExpandNaN(t *testing.T) {
 	}
 }
 
-// TestDotRow: every tier's products with rows are those with what quant decodes, but for roundings of sums, and NaN where there is one.
-func TestDotRow(t *testing.T) {
+// dotRow is DotRows with one row.
+func dotRow(tier gemm.Tier, f quant.Format, x []float32, row []byte, buffer []float32) float32 {
+	in, out := For(tier).Input(f, x, make([]float32, len(x))), [1]float32{}
+	For(tier).DotRows(out[:], &in, row, buffer)
+	return out[0]
+}
+
+// TestDotSeveral: each of several rows has the product that it has alone.
+func TestDotSeveral(t *testing.T) {
+	const rows = 3
+	for _, f := range expandedFormats {
+		for _, n := range []int{f.Block(), 5 * f.Block(), 4608} {
+			var weights []byte
+			var want [rows]float32
+			x, buffer := make([]float32, n), make([]float32, n)
+			for k := range x {
+				x[k] = float32(k%13) - 6
+			}
+			for _, tier := range gemm.Tiers() {
+				weights = weights[:0]
+				for r := range want {
+					row, _ := expandedRow(t, f, n, uint64(r))
+					weights, want[r] = append(weights, row...), dotRow(tier, f, x, row, buffer)
+				}
+				in, got := For(tier).Input(f, x, make([]float32, n)), [rows + 1]float32{rows: 7}
+				For(tier).DotRows(got[:rows], &in, weights, buffer)
+				if sameBits(got[:rows], want[:]) >= 0 || got[rows] != 7 {
+					t.Errorf("%s, %s, rows of %d: %v instead of %v and 7", tier, f, n, got, want)
+				}
+			}
+		}
+	}
+}
+
+// dotError is how far a product of so large products may be off: by roundings of sums, and of an input and values to words where they are.
+func dotError(tier gemm.Tier, f quant.Format, x, w []float32) (most float64) {
+	in := For(tier).Input(f, x, make([]float32, len(x)))
+	for k := range x {
+		most += 1e-6 * math.Abs(float64(x[k])*float64(w[k]))
+		if in.words == nil {
+			continue
+		}
+		var largest, value float64
+		for i := k &^ 127; i < min(len(x), k&^127+128); i++ {
+			largest = max(largest, math.Abs(float64(x[i])))
+		}
+		for i := k &^ 63; i < min(len(x), k&^63+64) && f != quant.NVFP4_ROW; i++ {
+			value = max(value, math.Abs(float64(w[i])))
+		}
+		most += WordError * (largest*math.Abs(float64(w[k])) + value*math.Abs(float64(x[k])))
+	}
+	return most
+}
+
+// TestDotRows: every tier's products with rows are those with what quant decodes, but for roundings, and NaN where there is one.
+func TestDotRows(t *testing.T) {
 	for _, f := range expandedFormats {
 		for i, n := range []int{f.Block(), 5 * f.Block(), 4608} {
 			row, w := expandedRow(t, f, n, uint64(i))
 			x, buffer := make([]float32, n), make([]float32, n)
-			r, want, size := rand.New(rand.NewPCG(uint64(i), 9)), 0.0, 0.0
+			r, want := rand.New(rand.NewPCG(uint64(i), 9)), 0.0
 			for k := range x {
 				x[k] = float32(r.NormFloat64())
 				want += float64(x[k]) * float64(w[k])
-				size += math.Abs(float64(x[k]) * float64(w[k]))
 			}
 			for _, tier := range gemm.Tiers() {
-				if got := For(tier).DotRow(f, x, row, buffer); !(math.Abs(float64(got)-want) <= 1e-6*size) {
+				if got := dotRow(tier, f, x, row, buffer); !(math.Abs(float64(got)-want) <= dotError(tier, f, x, w)) {
 					t.Errorf("%s, %s, %d numbers: %v instead of %v", tier, f, n, got, want)
+				}
+			}
+			for _, tier := range gemm.Tiers() {
+				at := x[n/2]
+				x[n/2] = float32(math.NaN())
+				if got := dotRow(tier, f, x, row, buffer); got == got {
+					t.Errorf("%s, %s, %d numbers with a NaN in the input: %v", tier, f, n, got)
+				}
+				if x[n/2] = at; dotRow(tier, f, make([]float32, n), row, buffer) != 0 {
+					t.Errorf("%s, %s: the product with %d zeros is not 0", tier, f, n)
 				}
 			}
 			if f != quant.FP8 || n < rowSteps {
@@ -114,7 +177,7 @@ func TestDotRow(t *testing.T) {
 			}
 			row[n/2] = 0xff
 			for _, tier := range gemm.Tiers() {
-				if got := For(tier).DotRow(f, x, row, buffer); got == got {
+				if got := dotRow(tier, f, x, row, buffer); got == got {
 					t.Errorf("%s, %s, %d numbers with a NaN: %v", tier, f, n, got)
 				}
 			}

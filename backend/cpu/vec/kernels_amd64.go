@@ -28,7 +28,8 @@ var avx2 = &kernels{
 	expand: &expansions{
 		fp8: expandFP8Y, fp8Block: expandFP8BlockY, int8: expandInt8Y, uint8: expandUint8Y,
 		codebook: expandCodebookY, nvfp4: expandNVFP4Y, sparse: expandBF16Y, sparseF16: expandF16Y,
-		dotFP8: dotFP8Y, dotInt8: dotInt8Y, dotFP8Block: dotFP8BlockY, dotUint8: dotUint8Y, dotCodebook: dotCodebookY, dotNVFP4: dotNVFP4Y,
+		dotFP8: dotFP8Y, dotInt8: dotInt8Y, dotFP8Block: dotFP8BlockY, dotUint8: dotUint8Y,
+		words: &wordKernels{2, wordsCodebook, wordsNVFP4, dotWordsCodebookY, dotWordsNVFP4Y},
 	},
 }
 
@@ -46,7 +47,8 @@ var avx512 = &kernels{
 	expand: &expansions{
 		fp8: expandFP8Z, fp8Block: expandFP8BlockZ, int8: expandInt8Z, uint8: expandUint8Z,
 		codebook: expandCodebookZ, nvfp4: expandNVFP4Z, sparse: expandBF16Z, sparseF16: expandF16Z,
-		dotFP8: dotFP8Z, dotInt8: dotInt8Z, dotFP8Block: dotFP8BlockZ, dotUint8: dotUint8Z, dotCodebook: dotCodebookZ, dotNVFP4: dotNVFP4Z,
+		dotFP8: dotFP8Z, dotInt8: dotInt8Z, dotFP8Block: dotFP8BlockZ, dotUint8: dotUint8Z,
+		words: &wordKernels{4, wordsCodebook, wordsNVFP4, dotWordsCodebookZ, dotWordsNVFP4Z},
 	},
 }
 

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strings"
-
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 
@@ -23,22 +21,24 @@ func expansions(w emit.Width) func(*emit.Asm) {
 			expandE4M3(w, dot, 128)
 			expandInt8(w, dot)
 			expandUint8(w, dot)
-			expandCodebook(w, dot)
-			expandNVFP4(w, dot, shifts)
 		}
+		expandCodebook(w)
+		expandNVFP4(w, shifts)
+		wordProducts(w)
 	}
 }
 
-// expander is a function that takes n steps over src, of some bytes each: it writes some numbers to dst in each, or, of a dot product, multiplies
-// them with those that are there, and gives the sum.
+// expander is a function that takes n steps over src, of some bytes each: it writes some numbers to dst in each. Or it is a product of rows: it multiplies
+// the numbers with those that are there instead.
 type expander struct {
 	emit.Width
 	dot            bool
 	name, doc      string
-	arguments      string // behind dst, src and n
-	result         string // of what is no dot product
+	arguments      string // behind dst, src and n, or of a product behind stride
+	result         string // of what is no dot product: not 0 if there was a NaN
 	bytes, numbers int
-	scaled         bool // the argument d is a factor of the whole sum
+	scaled         bool // rows have one scale for all of them, behind them
+	nan            bool // the registers most and least of a row are looked at behind it
 }
 
 // sums are the registers of a dot product: two of a block, whose scale the sums are multiplied with as they go to the others.
@@ -70,34 +70,16 @@ func (w expander) blockEnd(scale Op, from, to int) {
 
 // write makes the function: start once, body in every step, end behind the last, which leaves in RAX what is not 0 if there was a NaN.
 func (w expander) write(start func(), body func(dst, src GPPhysical), end func()) {
-	name, result := "expand"+w.name+w.Suffix(), w.result
-	doc := name + " expands n " + w.doc
 	if w.dot {
-		name, result = "dot"+w.name+w.Suffix(), "float32"
-		doc = name + " is the product of n " + w.doc + " with the numbers at dst."
-	}
-	w.Func(name, "func(dst *float32, src *byte, n int"+w.arguments+") "+result, doc)
-	dst, src, n := w.Arg("dst", RDI), w.Arg("src", RSI), w.Arg("n", RCX)
-	if w.dot {
-		for _, i := range sums {
-			w.Zero(w.Reg(i))
-		}
-	}
-	start()
-	w.Label("loop")
-	for line := 0; line < w.bytes; line += 64 {
-		w.PREFETCHT0(emit.At(src, ahead+line))
-	}
-	body(dst, src)
-	w.Advance(src, w.bytes)
-	w.Advance(dst, 4*w.numbers)
-	w.SUBQ(Imm(1), n)
-	w.JNZ(LabelRef("loop"))
-	end()
-	if w.dot {
-		w.returnSum()
+		w.rows(start, body, end)
 		return
 	}
+	name := "expand" + w.name + w.Suffix()
+	w.Func(name, "func(dst *float32, src *byte, n int"+w.arguments+") "+w.result, name+" expands n "+w.doc)
+	dst, src, n := w.Arg("dst", RDI), w.Arg("src", RSI), w.Arg("n", RCX)
+	start()
+	w.steps(dst, src, n, w.bytes, 4*w.numbers, body)
+	end()
 	if w.result != "" {
 		w.Store(RAX, w.ReturnIndex(0))
 	}
@@ -105,53 +87,85 @@ func (w expander) write(start func(), body func(dst, src GPPhysical), end func()
 	w.RET()
 }
 
-// returnSum returns the sum of a dot product, or NaN.
-func (w expander) returnSum() {
+// rows makes a product of rows.
+func (w expander) rows(start func(), body func(dst, src GPPhysical), end func()) {
+	name := "dot" + w.name + w.Suffix()
+	r := beginRows(w.Width, name, "*float32", w.doc+" with the numbers at x", w.arguments)
+	start()
+	r.begin()
+	if w.nan {
+		w.Zero(w.Reg(most))
+		w.Zero(w.Reg(least))
+	}
 	all := sums[:]
+	for _, i := range all {
+		w.Zero(w.Reg(i))
+	}
+	w.steps(r.at, r.src, r.left, w.bytes, 4*w.numbers, body)
+	end()
 	if !w.scaled {
 		all = sums[2:] // the others are of the last block, and have been added
 	}
-	w.Zero(w.Reg(0))
-	for _, i := range all {
+	w.VADDPS(w.Reg(all[0]), w.Reg(all[1]), w.Reg(0))
+	for _, i := range all[2:] {
 		w.VADDPS(w.Reg(i), w.Reg(0), w.Reg(0))
 	}
 	w.ReduceLanes(w.VADDPS, 0, 1)
-	w.VZEROUPPER()
-	if strings.Contains(w.arguments, "d float32") {
-		w.VMULSS(w.Slot("d"), X0, X0)
+	if w.scaled {
+		w.VMULSS(r.behind(), X0, X0)
 	}
-	if w.result != "" {
+	if w.nan {
 		w.TESTQ(RAX, RAX)
 		w.JZ(LabelRef("numbers"))
 		w.VPCMPEQD(X0, X0, X0)
 		w.Label("numbers")
 	}
-	w.Store(X0, w.ReturnIndex(0))
-	w.RET()
+	r.end()
+}
+
+// steps are n times body, with two pointers that move on.
+func (w expander) steps(dst, src, n GPPhysical, bytes, dstBytes int, body func(dst, src GPPhysical)) {
+	w.Label("loop")
+	for line := 0; line < bytes; line += 64 {
+		w.PREFETCHT0(emit.At(src, ahead+line))
+	}
+	body(dst, src)
+	w.Advance(src, bytes)
+	w.Advance(dst, dstBytes)
+	w.SUBQ(Imm(1), n)
+	w.JNZ(LabelRef("loop"))
 }
 
 // lanes is the float32 of a vector.
 func lanes(w emit.Width) int { return w.Bytes / 4 }
 
+// most and least are the registers of the largest codes, as signed and as unsigned bytes.
+const most, least = 12, 13
+
 // expandE4M3 writes steps of 64 numbers under a scale that is an argument, or blocks that begin with theirs. A code moved to the place of half
 // floats' exponents is a half float of a 256th, those below the normal ones too; but NaN is not: whether there was any is the result.
 func expandE4M3(w emit.Width, dot bool, block int) {
-	e := expander{Width: w, dot: dot, name: "FP8", doc: "steps of 64 e4m3 numbers; NaN shows in the result.", arguments: ", d float32", result: "uint64", bytes: 64, numbers: 64, scaled: true}
+	e := expander{Width: w, dot: dot, name: "FP8", doc: "steps of 64 e4m3 numbers; NaN shows in the result.", arguments: ", d float32", result: "uint64", bytes: 64, numbers: 64, scaled: true, nan: true}
 	head := 0
 	if block > 0 {
 		e.name, e.doc, e.arguments, e.scaled = "FP8Block", "blocks of a scale and 128 e4m3 numbers; NaN shows in the result.", "", false
 		e.numbers, e.bytes, head = block, block+4, 4
 	}
-	scale, by, most, least := w.Reg(8), w.Reg(10), w.Reg(12), w.Reg(13)
+	if dot {
+		e.arguments = ""
+	}
+	scale, by, most, least := w.Reg(8), w.Reg(10), w.Reg(most), w.Reg(least)
 	e.write(func() {
 		w.Move(w.RepeatBits("halfCodes", 0xbf80bf80), w.Reg(9))
 		w.Move(w.Repeat("e4m3Halves", 256), by)
-		if block == 0 {
+		if block == 0 && !dot {
 			w.Broadcast("d", scale)
 			w.VMULPS(by, scale, scale)
 		}
-		w.Zero(most)
-		w.Zero(least)
+		if !dot {
+			w.Zero(most)
+			w.Zero(least)
+		}
 	}, func(dst, src GPPhysical) {
 		if block > 0 {
 			w.VBROADCASTSS(emit.At(src, 0), scale)
@@ -197,7 +211,14 @@ func expandE4M3(w emit.Width, dot bool, block int) {
 // expandInt8 writes steps of 64 signed bytes under one scale.
 func expandInt8(w emit.Width, dot bool) {
 	e := expander{Width: w, dot: dot, name: "Int8", doc: "steps of 64 signed bytes", arguments: ", d float32", bytes: 64, numbers: 64, scaled: true}
-	e.write(func() { w.Broadcast("d", w.Reg(8)) }, func(dst, src GPPhysical) {
+	if dot {
+		e.arguments = ""
+	}
+	e.write(func() {
+		if !dot {
+			w.Broadcast("d", w.Reg(8))
+		}
+	}, func(dst, src GPPhysical) {
 		for at := 0; at < e.numbers; at += lanes(w) {
 			i := at / lanes(w)
 			v := w.Reg(i % 4)
@@ -255,12 +276,11 @@ func (c codebook) look(codes, dst, t VecPhysical) {
 }
 
 // expandCodebook writes blocks in NF4 and FP4: twice 32 numbers of four bits, the first 16 of them in the low halves of bytes.
-func expandCodebook(w emit.Width, dot bool) {
-	e := expander{Width: w, dot: dot, name: "Codebook", doc: "blocks in quant.NF4 or FP4", arguments: ", table *float32", bytes: 36, numbers: 64}
+func expandCodebook(w emit.Width) {
+	e := expander{Width: w, name: "Codebook", doc: "blocks in quant.NF4 or FP4", arguments: ", table *float32", bytes: 36, numbers: 64}
 	book, scale := codebook{w, w.Reg(8), w.Reg(9)}, w.Reg(10)
 	e.write(func() { book.load(w.Arg("table", RDX)) }, func(dst, src GPPhysical) {
 		w.VBROADCASTSS(emit.At(src, 0), scale)
-		done := 0
 		for at := 0; at < 32; at += lanes(w) {
 			low, high := w.Reg(0), w.Reg(1)
 			w.VPMOVZXBD(emit.At(src, 4+at), low)
@@ -268,17 +288,15 @@ func expandCodebook(w emit.Width, dot bool) {
 			for i, codes := range []VecPhysical{low, high} {
 				v := w.Reg(2 + i)
 				book.look(codes, v, w.Reg(4+i))
-				e.number(v, scale, dst, 32*(at/16)+at%16+16*i, done)
-				done++
+				e.number(v, scale, dst, 32*(at/16)+at%16+16*i, 0)
 			}
 		}
-		e.blockEnd(scale, 0, 2)
 	}, func() {})
 }
 
 // expandNVFP4 writes steps of four blocks of a scale in e4m3 and 16 numbers of four bits, the first eight of them in the low halves of bytes.
-func expandNVFP4(w emit.Width, dot bool, shifts Mem) {
-	e := expander{Width: w, dot: dot, name: "NVFP4", doc: "steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256",
+func expandNVFP4(w emit.Width, shifts Mem) {
+	e := expander{Width: w, name: "NVFP4", doc: "steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256 pairs",
 		arguments: ", table, scales *float32, d float32", bytes: 36, numbers: 64}
 	book, scale, row := codebook{w, w.Reg(8), w.Reg(9)}, w.Reg(10), w.Reg(11)
 	scales := RBX
@@ -292,26 +310,22 @@ func expandNVFP4(w emit.Width, dot bool, shifts Mem) {
 	}, func(dst, src GPPhysical) {
 		for b := range 4 {
 			w.MOVBLZX(emit.At(src, 9*b), EAX)
-			w.VBROADCASTSS(emit.Indexed(scales, RAX, 4, 0), scale)
-			if !dot {
-				w.VMULPS(row, scale, scale)
-			}
+			w.VBROADCASTSS(emit.Indexed(scales, RAX, 8, 0), scale)
+			w.VMULPS(row, scale, scale)
 			if w.AVX512() {
 				w.VPBROADCASTQ(emit.At(src, 9*b+1), X0)
 				w.VPMOVZXBD(X0, w.Reg(0))
 				w.VPSRLVD(w.Reg(12), w.Reg(0), w.Reg(0))
 				book.look(w.Reg(0), w.Reg(2), w.Reg(4))
-				e.number(w.Reg(2), scale, dst, 16*b, b%2)
-				e.blockEnd(scale, b%2, b%2+1)
+				e.number(w.Reg(2), scale, dst, 16*b, 0)
 				continue
 			}
 			w.VPMOVZXBD(emit.At(src, 9*b+1), w.Reg(0))
 			w.VPSRLD(Imm(4), w.Reg(0), w.Reg(1))
 			for i := range 2 {
 				book.look(w.Reg(i), w.Reg(2+i), w.Reg(4+i))
-				e.number(w.Reg(2+i), scale, dst, 16*b+8*i, i)
+				e.number(w.Reg(2+i), scale, dst, 16*b+8*i, 0)
 			}
-			e.blockEnd(scale, 0, 2)
 		}
 	}, func() {})
 }

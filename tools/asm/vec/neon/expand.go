@@ -179,14 +179,14 @@ func expandNVFP4(a *arm.Asm) {
 	const scales, at = arm.R(4), arm.R(5)
 	book := codebook{a}
 	steps(a, "expandNVFP4Q", "func(dst *float32, src *byte, n int, table, scales *float32, d float32)",
-		"expands n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256.", 36, 64, func() {
+		"expands n steps of four blocks of quant.NVFP4_ROW: codes by a table of 16 numbers, scales by one of 256 pairs.", 36, 64, func() {
 			book.load(a.Arg("table", 3))
 			a.Arg("scales", scales)
 			a.ArgFloat("d", row)
 		}, func(dst, src arm.R) {
 			for b := range 4 {
 				a.Op("MOVBU %d(%v), %v", 9*b, src, at)
-				a.Op("ADD %v<<2, %v, %v", at, scales, at)
+				a.Op("ADD %v<<3, %v, %v", at, scales, at)
 				a.LoadRepeat(at, scale)
 				a.FMul(scale, scale, row)
 				a.LoadD(src, 9*b+1, low)
