@@ -5,6 +5,7 @@ package backend
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
@@ -161,6 +162,8 @@ type Limits struct {
 	HostMapped bool `json:",omitempty"`
 	// Groups is the pages of each of the graph's cache groups. Empty: all caches keep all rows, and share one page table.
 	Groups []GroupLimits `json:",omitempty"`
+	// Ranks is how many devices have sequences of their own, each with the pages of its own: of every group's pages the first part is the first device's, and so on. 0: pages are of all.
+	Ranks int `json:",omitempty"`
 	// StatePages is how many pages of the group that keeps all tokens a state takes that is kept there: 0: as many as its bytes; below 0: it is not kept there.
 	StatePages int `json:",omitempty"`
 }
@@ -201,6 +204,28 @@ func (l Limits) GroupHostPages(group int) int {
 		return l.HostPages
 	}
 	return l.Groups[group].HostPages
+}
+
+// Times makes the pages, of which limits were set as of one device, those of so many devices with sequences of their own. None is in host memory.
+func (l *Limits) Times(ranks int) {
+	l.Ranks, l.Pages, l.SwapPages, l.HostPages = ranks, l.Pages*ranks, 0, 0
+	l.Groups = slices.Clone(l.Groups)
+	for i := range l.Groups {
+		g := &l.Groups[i]
+		g.Pages, g.SwapPages, g.HostPages = g.Pages*ranks, 0, 0
+	}
+}
+
+// OfRank is the limits of one of the devices that have sequences of their own.
+func (l Limits) OfRank() Limits {
+	if l.Ranks > 1 {
+		l.Groups = slices.Clone(l.Groups)
+		for i := range l.Groups {
+			l.Groups[i].Pages /= l.Ranks
+		}
+		l.Pages, l.Ranks = l.Pages/l.Ranks, 0
+	}
+	return l
 }
 
 // Rows is the most rows a value of this kind can have.

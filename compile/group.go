@@ -52,8 +52,8 @@ func CompileGroup(g *graph.Graph, o pass.Options, devs []backend.Device, files T
 // CompileMembers is CompileGroup for devices that may be of several backends. Where some of those that exchange numbers do not do so by themselves, or are of another
 // backend, the host moves what they exchange.
 func CompileMembers(l pass.Layout, members []Member, files Tensors, lim backend.Limits) (*Group, error) {
-	if l.Data != 1 || len(members) != l.Devices() {
-		return nil, fmt.Errorf("compile: %d devices for the layout %s; one replica on as many devices as it takes can run", len(members), l)
+	if l.Data != max(l.Sources(), 1) || len(members) != l.Devices() {
+		return nil, fmt.Errorf("compile: %d devices for the layout %s; one replica, or all that share experts, on as many devices as they take can run", len(members), l)
 	}
 	g := members[0].Graph
 	groups, err := CacheGroups(g, lim)
@@ -204,12 +204,12 @@ func (x *Group) Limits() backend.Limits { return x.limits }
 // Groups implements Runner. The caches are those of the whole graph, of which each device has a part.
 func (x *Group) Groups() []graph.CacheGroup { return x.groups }
 
-// PageBytes implements Runner: what one page takes on all devices together.
+// PageBytes implements Runner: what one page takes on all devices together that have a part of it.
 func (x *Group) PageBytes(group int) (n int64) {
 	for _, p := range x.programs {
 		n += p.PageBytes(group)
 	}
-	return n
+	return n / int64(max(x.limits.Ranks, 1))
 }
 
 // Memory implements Runner: the sum over devices.

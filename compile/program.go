@@ -92,7 +92,7 @@ func CompileRank(part, whole *graph.Graph, dev backend.Device, files Tensors, li
 
 // compileRank is Compile for one of several devices. groups are those of the whole model; the graph may have caches of some of them.
 func compileRank(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limits, groups []graph.CacheGroup, ranks Ranks) (*Program, error) {
-	p := &Program{Graph: g, limits: lim, dev: dev, groups: groupsOf(g, groups), ranks: ranks, where: map[*graph.Value]backend.Buffer{}}
+	p := &Program{Graph: g, limits: lim.OfRank(), dev: dev, groups: groupsOf(g, groups), ranks: ranks, where: map[*graph.Value]backend.Buffer{}}
 	if s := g.Sequence; s.Ranks > 1 {
 		var err error
 		if p.limits.PageSize, err = s.PageSize(lim.PageSize); err != nil {
@@ -101,6 +101,10 @@ func compileRank(g *graph.Graph, dev backend.Device, files Tensors, lim backend.
 		if p.seq, err = newSequence(s, ranks.Sequence, p.limits.PageSize); err != nil {
 			return nil, err
 		}
+		if s.Own && lim.Ranks != s.Ranks {
+			return nil, fmt.Errorf("compile: the pages of %d devices for a graph of %d that have sequences of their own", lim.Ranks, s.Ranks)
+		}
+		p.seq.limits = p.limits
 	}
 	if err := p.build(files); err != nil {
 		p.Close()
@@ -236,6 +240,9 @@ func (p *Program) allocCaches() error {
 
 // CopyPage copies a page in every cache of a group, in order with the steps.
 func (p *Program) CopyPage(group int, from, to int32) error {
+	if !p.holds(group, &from) || !p.holds(group, &to) {
+		return nil
+	}
 	for _, c := range p.groups[group].Caches {
 		b, n := p.pages[c], p.limits.PageBytes(c)
 		if err := p.dev.Copy(b.Slice(int64(to)*n, n), b.Slice(int64(from)*n, n)); err != nil {

@@ -13,10 +13,11 @@ type sequence struct {
 	graph.Sequence
 	peers comm.Communicator
 	zigzag
-	rows  [][]int32 // of each device: its rows of the step, ascending
-	every []int32   // row of the step
-	seqOf []int32   // of each of them
-	local backend.Batch
+	limits backend.Limits // of this device
+	rows   [][]int32      // of each device: its rows of the step, ascending
+	every  []int32        // row of the step
+	seqOf  []int32        // of each of them
+	local  backend.Batch
 	// Rows that have come to this device's experts: see dispatch.
 	arrived backend.Batch
 	to      []int32 // of each sequence of the step: its number in local; -1: it has no rows here
@@ -52,11 +53,14 @@ func (s *sequence) divide(b *backend.Batch) {
 	}
 	all := len(b.Tokens)
 	for q := range b.Seqs() {
-		first := b.Past(q) - int(b.QStart[q])
+		first, of := b.Past(q)-int(b.QStart[q]), s.has(b, q)
 		for r := b.QStart[q]; r < b.QStart[q+1]; r++ {
 			s.seqOf, s.every = append(s.seqOf, int32(q)), append(s.every, r)
 			owner := int(r) * s.Ranks / all // as many rows each
-			if s.Split {
+			switch {
+			case s.Own:
+				owner = of
+			case s.Split:
 				owner = s.owner(first + int(r))
 			}
 			s.rows[owner] = append(s.rows[owner], r)
@@ -65,7 +69,33 @@ func (s *sequence) divide(b *backend.Batch) {
 	s.take(b)
 }
 
-// take makes the batch of this device's rows. It has no page tables: nothing attends with it.
+// has is which device has a sequence of the step, where each has sequences of its own: it is the one whose pages those of the sequence are.
+func (s *sequence) has(b *backend.Batch, q int) int {
+	if !s.Own {
+		return 0
+	}
+	for i := range b.Tables {
+		switch t := &b.Tables[i]; {
+		case len(t.Slots) > 0:
+			return int(t.Slots[b.QStart[q]]) / (s.limits.GroupPages(i) * s.limits.PageSize)
+		case len(t.States) > 0:
+			return int(t.States[q]) / s.limits.GroupPages(i)
+		}
+	}
+	return 0
+}
+
+// holds makes the number of a page among those of all devices that among this one's; false: it is another one's.
+func (p *Program) holds(group int, page *int32) bool {
+	if p.seq == nil || !p.seq.Own {
+		return true
+	}
+	n := int32(p.limits.GroupPages(group))
+	*page -= int32(p.seq.Rank) * n
+	return *page >= 0 && *page < n
+}
+
+// take makes the batch of this device's rows. It has page tables where each device has sequences of its own; else nothing attends with it.
 func (s *sequence) take(b *backend.Batch) {
 	l, own := &s.local, s.rows[s.Rank]
 	l.Reset(len(b.Tables), 0)
@@ -80,10 +110,16 @@ func (s *sequence) take(b *backend.Batch) {
 				l.QStart = append(l.QStart, int32(i))
 			}
 			l.KVLen, l.RopeLen = append(l.KVLen, b.KVLen[q]), append(l.RopeLen, b.RopeLen[q])
+			if s.Own {
+				s.takeTables(b, int(q))
+			}
 		}
 		l.Tokens = append(l.Tokens, b.Tokens[r])
 		if len(b.Segments) > 0 {
 			l.Segments = append(l.Segments, b.Segments[r])
+		}
+		if s.Own && len(b.Ancestors) > 0 {
+			l.Ancestors = append(l.Ancestors, b.Ancestors[r])
 		}
 	}
 	if len(own) > 0 {
@@ -96,18 +132,45 @@ func (s *sequence) take(b *backend.Batch) {
 	}
 	for i := range b.Tables {
 		if len(b.Tables[i].Slots) > 0 {
-			s.takeSlots(&l.Tables[i], b.Tables[i].Slots)
+			s.takeSlots(i, b.Tables[i].Slots)
 		}
 	}
 	s.takeEmbeddings(b)
 	s.takeAdapters(b)
 }
 
+// takeTables is where a sequence of this device's own is, by the device's numbers of pages.
+func (s *sequence) takeTables(b *backend.Batch, q int) {
+	l := &s.local
+	l.SeqPages = b.SeqPages
+	if len(b.TreeLen) > 0 {
+		l.TreeLen = append(l.TreeLen, b.TreeLen[q])
+	}
+	for i := range b.Tables {
+		from, to := &b.Tables[i], &l.Tables[i]
+		n := int32(s.limits.GroupPages(i))
+		if len(from.States) > 0 {
+			to.States = append(to.States, from.States[q]-int32(s.Rank)*n)
+			continue
+		}
+		for _, page := range from.Pages[q*b.SeqPages : (q+1)*b.SeqPages] {
+			if page -= int32(s.Rank) * n; page < 0 || page >= n { // behind the sequence's end there may be anything
+				page = 0
+			}
+			to.Pages = append(to.Pages, page)
+		}
+	}
+}
+
 // takeSlots is where this device's rows are written.
-func (s *sequence) takeSlots(t *backend.Table, slots []int32) {
+func (s *sequence) takeSlots(group int, slots []int32) {
+	t := &s.local.Tables[group]
 	for _, r := range s.rows[s.Rank] {
 		slot := slots[r]
-		if s.Split {
+		switch {
+		case s.Own:
+			slot -= int32(s.Rank * s.limits.GroupPages(group) * s.limits.PageSize)
+		case s.Split:
 			slot = int32(s.slot(s.Rank, int(slot)))
 		}
 		t.Slots = append(t.Slots, slot)

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
@@ -38,6 +39,13 @@ func (p *Program) FetchState(state int, to int32, into int, pages []int32) error
 
 // moveState goes through a state's parts and those of the pages that have them.
 func (p *Program) moveState(state int, at int32, into int, pages []int32, copied func(part, page backend.Buffer) error) error {
+	if !p.holds(state, &at) {
+		return nil
+	}
+	pages = slices.Clone(pages)
+	for i := range pages {
+		p.holds(into, &pages[i])
+	}
 	space := pageSpace{program: p, caches: p.groups[into].Caches, pages: pages}
 	for _, c := range p.groups[state].Caches {
 		size := p.limits.PageBytes(c)

@@ -207,6 +207,8 @@ type Graph struct {
 type Sequence struct {
 	Ranks, Rank int  // Ranks 0: the rows are not divided
 	Split       bool // caches of keys and values are divided as well, by tokens: each device has 1/Ranks of a page
+	// Own says that each device has all rows of its sequences, and their pages (data parallelism): a Step is one device's, and what the others have is like it.
+	Own bool
 }
 
 // PageSize is how many tokens of a page each device has.

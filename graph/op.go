@@ -63,13 +63,17 @@ func (g *Graph) Work(s *Step) Work {
 	return sum
 }
 
-// StepOf is what of a step a node's device has: all of it or, where devices divide its rows, an equal share.
+// StepOf is what of a step a node's device has: all of it or, where devices divide its rows, an equal share. Where a step is one device's, the first makes the logits of all.
 func (g *Graph) StepOf(n *Node, s *Step) *Step {
-	if g.Sequence.Ranks < 2 || n.Wide() {
+	if q := g.Sequence; q.Ranks < 2 || n.Wide() != q.Own {
 		return s
 	}
 	share := *s
-	share.Devices = g.Sequence.Ranks
+	if g.Sequence.Own {
+		share.Logits *= g.Sequence.Ranks
+	} else {
+		share.Devices = g.Sequence.Ranks
+	}
 	return &share
 }
 

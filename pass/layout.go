@@ -14,7 +14,7 @@ type Layout struct {
 	Data     int `json:"data"`     // replicas of the model
 	// Expert is how many devices divide the experts of a layer among them; 0 or 1: none. Up to Tensor of them are devices of one
 	// replica, which cut each expert Tensor / Expert times; more are devices of several replicas, whose rows meet at the experts
-	// (Lepikhin et al., arXiv:2006.16668).
+	// (Lepikhin et al., arXiv:2006.16668): each replica attends to sequences of its own (data-parallel attention), and all compute steps together.
 	Expert int `json:"expert,omitempty"`
 	// Sequence is how many devices divide the rows of every step, each with all of the layers' weights; 0 or 1: none. Method is how they attend: Ulysses or Ring.
 	Sequence int    `json:"sequence,omitempty"`
@@ -42,15 +42,29 @@ func Split(layers, last int) Layout {
 }
 
 // Devices is how many devices the layout takes.
-func (l Layout) Devices() int { return l.Tensor * l.Pipeline * l.Data * l.ranks() }
+func (l Layout) Devices() int { return l.Tensor * l.Pipeline * l.Data * max(l.Sequence, 1) }
 
-// Rank is device i of a replica, counted by stage, then by rows and tensor rank.
-func (l Layout) Rank(i int) Rank {
-	return Rank{Stage: i / l.Tensor / l.ranks(), Sequence: i / l.Tensor % l.ranks(), Tensor: i % l.Tensor}
+// Rank is device i, counted by stage, then by rows and tensor rank.
+func (l Layout) Rank(i int) Rank { return l.at(i/l.Tensor/l.ranks(), i/l.Tensor%l.ranks(), i%l.Tensor) }
+
+// at is the device of a stage that has row number row of the devices with different rows.
+func (l Layout) at(stage, row, tensor int) Rank {
+	if l.Sources() > 1 {
+		return Rank{Replica: row, Stage: stage, Tensor: tensor}
+	}
+	return Rank{Stage: stage, Sequence: row, Tensor: tensor}
 }
 
-// Number is which device of its replica a rank is.
-func (l Layout) Number(at Rank) int { return (at.Stage*l.ranks()+at.Sequence)*l.Tensor + at.Tensor }
+// row is which of the devices with different rows a rank is.
+func (l Layout) row(at Rank) int {
+	if n := l.Sources(); n > 1 {
+		return at.Replica % n
+	}
+	return at.Sequence
+}
+
+// Number is which device a rank is.
+func (l Layout) Number(at Rank) int { return (at.Stage*l.ranks()+l.row(at))*l.Tensor + at.Tensor }
 
 // Exchange is what devices of a group exchange numbers for.
 type Exchange uint8
@@ -63,13 +77,13 @@ const (
 	Exchanges                  // how many there are
 )
 
-// Group is devices of a replica, by their numbers, that exchange something.
+// Group is devices, by their numbers, that exchange something.
 type Group struct {
 	Exchange Exchange
 	Devices  []int
 }
 
-// Groups are the groups of a replica's devices, the same on all of them: those that share the layers of a stage and rows, those of the stages, and, where rows are divided, those that have other rows.
+// Groups are the groups of devices, the same on all of them: those that share the layers of a stage and rows, those of the stages, and, where rows are divided, those that have other rows.
 func (l Layout) Groups() (all []Group) {
 	add := func(e Exchange, n int, at func(i int) Rank) {
 		g := Group{Exchange: e}
@@ -79,14 +93,14 @@ func (l Layout) Groups() (all []Group) {
 		all = append(all, g)
 	}
 	for i := range l.Pipeline * l.ranks() {
-		add(OfTensor, l.Tensor, func(t int) Rank { return Rank{Stage: i / l.ranks(), Sequence: i % l.ranks(), Tensor: t} })
+		add(OfTensor, l.Tensor, func(t int) Rank { return l.at(i/l.ranks(), i%l.ranks(), t) })
 	}
 	for i := range l.ranks() * l.Tensor {
-		add(OfPipeline, l.Pipeline, func(s int) Rank { return Rank{Stage: s, Sequence: i / l.Tensor, Tensor: i % l.Tensor} })
+		add(OfPipeline, l.Pipeline, func(s int) Rank { return l.at(s, i/l.Tensor, i%l.Tensor) })
 	}
 	if l.ranks() > 1 {
 		for i := range l.Pipeline * l.Tensor {
-			add(OfSequence, l.ranks(), func(q int) Rank { return Rank{Stage: i / l.Tensor, Sequence: q, Tensor: i % l.Tensor} })
+			add(OfSequence, l.ranks(), func(q int) Rank { return l.at(i/l.Tensor, q, i%l.Tensor) })
 		}
 	}
 	return all
@@ -98,7 +112,7 @@ func (l Layout) String() string {
 	if l.Expert > 1 {
 		s += fmt.Sprintf(" ep%d", l.Expert)
 	}
-	if l.ranks() > 1 {
+	if l.Sequence > 1 {
 		s += fmt.Sprintf(" sp%d %s", l.Sequence, l.Method)
 	}
 	for i, n := range l.Layers {
@@ -118,22 +132,14 @@ func (l Layout) expert() int { return max(l.Expert, 1) }
 
 // within is among how many devices of one replica they are.
 func (l Layout) within() int {
-	if l.ranks() > 1 {
+	if l.Sequence > 1 {
 		return l.expert()
 	}
-	return min(l.expert(), l.Tensor)
+	return min(l.expert(), max(l.Tensor, 1))
 }
 
 // Sources is how many replicas share the experts.
 func (l Layout) Sources() int { return l.expert() / l.within() }
-
-// holders is how many devices with different rows divide experts among them.
-func (l Layout) holders() int {
-	if l.expertsOfRows() {
-		return l.ranks()
-	}
-	return l.Sources()
-}
 
 // pieces is how many devices cut an expert's weights.
 func (l Layout) pieces() int { return max(l.Tensor/l.within(), 1) }
@@ -228,7 +234,7 @@ func (l Layout) checkExperts(g *graph.Graph) error {
 	if l.expert() == 1 {
 		return nil
 	}
-	if l.Tensor%l.within() != 0 && !l.expertsOfRows() || l.expert()%l.within() != 0 || l.Data%l.Sources() != 0 {
+	if l.Tensor%l.within() != 0 && l.Sequence <= 1 || l.expert()%l.within() != 0 || l.Data%l.Sources() != 0 {
 		return fmt.Errorf("the layout %s divides experts among %d devices; those of one replica (%d) or of several whole replicas (of %d) can share them", l, l.expert(), l.Tensor, l.Data)
 	}
 	some := false

@@ -21,7 +21,7 @@ func Partition(g *graph.Graph, o Options) (*graph.Graph, error) {
 	}
 	l, at := o.Layout, o.Rank
 	if at.Replica < 0 || at.Replica >= l.Data || at.Stage < 0 || at.Stage >= l.Pipeline || at.Tensor < 0 || at.Tensor >= l.Tensor ||
-		at.Sequence < 0 || at.Sequence >= l.ranks() {
+		at.Sequence < 0 || at.Sequence >= max(l.Sequence, 1) {
 		return nil, fmt.Errorf("%s is none of the layout %s; each counts from 0", at, l)
 	}
 	p := partitioner{layout: l, rank: at, graph: g, units: unitsOf(g), others: map[*graph.Value]*graph.Value{}}
@@ -156,7 +156,7 @@ func (p *partitioner) visit(r *graph.Rewriter, n *graph.Node) bool {
 			r.ReplaceCache(c, p.cache(c))
 		}
 		if n := p.layout.ranks(); n > 1 {
-			r.SetSequence(graph.Sequence{Ranks: n, Rank: p.rank.Sequence, Split: p.layout.Method == Ring})
+			r.SetSequence(graph.Sequence{Ranks: n, Rank: p.layout.row(p.rank), Split: p.layout.Method == Ring, Own: p.layout.OwnSequences()})
 		}
 	}
 	stage := p.stages[n]
@@ -205,7 +205,7 @@ func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 	spread := p.spread(moe)
 	if experts {
 		op, weights = p.experts(r, moe, weights)
-		if spread.Ranks > 1 {
+		if p.layout.expertsOfRows() {
 			in = dispatch(r, n, moe, spread, in)
 		}
 	} else {
@@ -221,7 +221,7 @@ func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 		r.Replace(n.Out, out)
 		return
 	}
-	if experts && spread.Ranks > 1 {
+	if experts && p.layout.expertsOfRows() {
 		rename(out[0], n.Out[0], ".arrived")
 		out = r.Add(n.At, n.Out[0].Name, graph.Combine{Spread: spread}, []*graph.Value{out[0], in[1]}, nil)
 	}
@@ -290,9 +290,9 @@ func (p *partitioner) wholeRows(r *graph.Rewriter, n *graph.Node, op graph.Op, i
 // rename gives a value the name of another with a suffix.
 func rename(v, as *graph.Value, suffix string) { v.Name = as.Name + suffix }
 
-// spread is how devices with different rows divide the experts of a block; of one rank: they do not.
+// spread is how devices with different rows divide the experts of a block.
 func (p *partitioner) spread(o graph.MoE) graph.Spread {
-	return graph.Spread{Ranks: p.layout.holders(), Split: p.layout.Tensor, Part: p.rank.Tensor, Experts: o.Experts, Top: o.TopK}
+	return graph.Spread{Ranks: p.layout.ranks(), Split: p.layout.Tensor, Part: p.rank.Tensor, Experts: o.Experts, Top: o.TopK}
 }
 
 // dispatch splits the choice of experts off a block of them, and sends its rows to the devices that have those.
@@ -355,13 +355,11 @@ func (p *partitioner) experts(r *graph.Rewriter, o graph.MoE, weights []*graph.W
 	piece := p.rank.Tensor % pieces
 	if p.layout.expert() > 1 {
 		o.Held = o.Experts / p.layout.expert()
-		o.First = (p.rank.Replica%p.layout.Sources()*p.layout.within() + p.rank.Tensor/pieces) * o.Held
+		o.First = p.rank.Tensor / pieces * o.Held
 		if p.layout.expertsOfRows() {
-			o.First = (p.rank.Sequence*p.layout.Tensor + p.rank.Tensor) * o.Held
+			o.First = (p.layout.row(p.rank)*p.layout.Tensor + p.rank.Tensor) * o.Held
+			o.Sources, o.Shares, o.NoRenorm = p.layout.ranks(), true, false
 		}
-	}
-	if n := p.layout.holders(); n > 1 {
-		o.Sources, o.Shares, o.NoRenorm = n, true, false
 	}
 	o.NoDownBias = o.Biased && piece > 0
 	var parts []*graph.Weight

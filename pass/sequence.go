@@ -15,13 +15,16 @@ const (
 	Ring = "ring"
 )
 
-// ranks is over how many devices rows are divided.
-func (l Layout) ranks() int { return max(l.Sequence, 1) }
+// ranks is how many devices have different rows of a step: those that divide the rows of every sequence, or replicas with sequences of their own.
+func (l Layout) ranks() int { return max(l.Sequence, l.Sources()) }
+
+// OwnSequences reports whether devices with different rows have all rows of a sequence each, and its keys and values.
+func (l Layout) OwnSequences() bool { return l.Sources() > 1 }
 
 // PageRanks is over how many devices a page of keys and values is divided.
 func (l Layout) PageRanks() int {
 	if l.Method == Ring {
-		return l.ranks()
+		return max(l.Sequence, 1)
 	}
 	return 1
 }
@@ -36,18 +39,21 @@ func (l Layout) heads() int {
 
 func (l Layout) piece(at Rank) int {
 	if l.Method == Ulysses {
-		return at.Tensor*l.ranks() + at.Sequence
+		return at.Tensor*l.ranks() + l.row(at)
 	}
 	return at.Tensor
 }
 
-// expertsOfRows reports whether devices that divide rows divide the experts as well.
+// expertsOfRows reports whether devices with different rows divide the experts.
 func (l Layout) expertsOfRows() bool { return l.ranks() > 1 && l.expert() > l.Tensor }
 
 // checkSequence says why rows of a graph's steps cannot be divided so.
 func (l Layout) checkSequence(g *graph.Graph) error {
-	if l.ranks() == 1 {
+	if l.Sequence <= 1 {
 		return nil
+	}
+	if l.Data > 1 {
+		return fmt.Errorf("the layout %s divides the rows of sequences among %d devices, and has %d replicas with sequences of their own; one of both is possible", l, l.Sequence, l.Data)
 	}
 	if l.Method != Ulysses && l.Method != Ring {
 		return fmt.Errorf("the layout %s divides the rows of steps by the method %q; there are %s and %s", l, l.Method, Ulysses, Ring)
@@ -74,7 +80,7 @@ func (l Layout) checkSequence(g *graph.Graph) error {
 // Fit is the layout with a method of dividing rows, if it has none: of those that the graph can have the one whose devices keep fewer bytes of a token or, where those are alike, send fewer for a
 // prompt. It says why the graph can have none, as Check does.
 func (l Layout) Fit(g *graph.Graph) (Layout, error) {
-	if l.ranks() == 1 || l.Method != "" {
+	if l.Sequence <= 1 || l.Method != "" {
 		return l, l.Check(g)
 	}
 	var best Layout
@@ -143,7 +149,7 @@ func (p *partitioner) rows(r *graph.Rewriter, n *graph.Node, in []*graph.Value) 
 	for i, v := range in {
 		switch {
 		case v.Cache != nil:
-		case recurrent:
+		case recurrent && !p.layout.OwnSequences():
 			in[i] = p.all(r, n, v)
 		case (write || attends) && p.layout.Method == Ulysses:
 			in[i] = p.toHeads(r, n, n.In[i], v)
@@ -193,7 +199,7 @@ func (p *partitioner) once(v *graph.Value, other func() *graph.Value) *graph.Val
 
 // attention is the op of a node of attention on this device.
 func (p *partitioner) attention(op graph.Op) graph.Op {
-	if o, ok := op.(graph.Attention); ok && p.layout.ranks() > 1 && p.layout.Method == Ring {
+	if o, ok := op.(graph.Attention); ok && p.layout.Method == Ring {
 		return graph.RingAttention{Attention: o, Ranks: p.layout.ranks()}
 	}
 	return op
@@ -224,7 +230,7 @@ func (p *partitioner) selected(r *graph.Rewriter, n *graph.Node) bool {
 	}
 	_, selects := n.Op.(graph.SelectRows)
 	if !selects {
-		return p.rank.Sequence > 0
+		return p.layout.row(p.rank) > 0
 	}
 	in := r.Of(n.In)
 	out := in // which all devices have of the hidden states of all tokens
@@ -232,10 +238,10 @@ func (p *partitioner) selected(r *graph.Rewriter, n *graph.Node) bool {
 	case in[0].Rows == graph.Tokens:
 		out = r.Add(n.At, n.Out[0].Name, graph.GatherSelected{Ranks: p.layout.ranks()}, in, nil)
 		r.Replace(n.Out, out)
-	case p.rank.Sequence == 0:
+	case p.layout.row(p.rank) == 0:
 		r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, n.Op, in, nil))
 	}
-	if p.rank.Sequence > 0 {
+	if p.layout.row(p.rank) > 0 {
 		r.SetOutput(out[0])
 	}
 	return true

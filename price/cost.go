@@ -28,8 +28,12 @@ func (m *Model) cost(x *group, l *load, set residency) cost {
 		return cost{}
 	}
 	p := m.profile
-	if m.devices > 1 && !x.wide {
+	if m.devices > 1 && x.wide == m.own {
 		share := l.share(m.devices)
+		if m.own {
+			share = *l
+			share.logits *= m.devices
+		}
 		l = &share
 	}
 	w := x.work(l)

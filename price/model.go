@@ -17,6 +17,7 @@ type Model struct {
 	weights int64    // bytes that every step reads
 	vocab   float64
 	devices int64                // that divide the rows of steps; 0: all are here
+	own     bool                 // each has sequences of its own, and a step is one device's
 	adapted atomic.Pointer[load] // the last step that was observed, where steps have adapters
 
 	mu      sync.Mutex
@@ -30,7 +31,7 @@ func New(g *graph.Graph, p *Profile) (*Model, error) {
 		return nil, err
 	}
 	p = p.complete()
-	m := &Model{profile: p, graph: g, windows: []window{{}}, vocab: float64(g.Output.Axis.Len()), devices: int64(g.Sequence.Ranks)}
+	m := &Model{profile: p, graph: g, windows: []window{{}}, vocab: float64(g.Output.Axis.Len()), devices: int64(g.Sequence.Ranks), own: g.Sequence.Own}
 	seen := map[window]bool{{}: true}
 	for n := range g.Operations() {
 		for _, v := range n.In {

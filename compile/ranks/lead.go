@@ -265,12 +265,12 @@ func (x *Lead) Limits() backend.Limits { return x.limits }
 // Groups implements compile.Runner: the caches of the whole graph.
 func (x *Lead) Groups() []graph.CacheGroup { return x.groups }
 
-// PageBytes implements compile.Runner: on all ranks together.
+// PageBytes implements compile.Runner: on all ranks together that have a part of a page.
 func (x *Lead) PageBytes(group int) (n int64) {
 	for _, pages := range x.pages {
 		n += pages[group]
 	}
-	return n
+	return n / int64(max(x.limits.Ranks, 1))
 }
 
 // Memory implements compile.Runner: on all ranks together.

@@ -180,6 +180,17 @@ func compareModel(b *modeldir.Dir, g *golden, o Options) (*Result, error) {
 	lim.Divide(o.Layout.PageRanks())
 	lim.Pages = lim.Seqs * lim.SeqPages
 	lim.KeepAll(gr)
+	if n := o.Layout.Data; o.Layout.OwnSequences() {
+		each := (lim.Seqs + n - 1) / n
+		lim.Pages = each * lim.SeqPages
+		lim.KeepAll(gr)
+		for i := range lim.Groups {
+			if lim.Groups[i].Recurrent {
+				lim.Groups[i].Pages = each
+			}
+		}
+		lim.Times(n)
+	}
 	exact := quantised(b.Model, gr)
 	prog, err := o.program(gr, b, lim, exact)
 	if err != nil {

@@ -35,6 +35,7 @@ func TestExperts(t *testing.T) {
 		for j, l := range []pass.Layout{
 			{Tensor: 1, Pipeline: 1, Data: 1, Expert: 2, Sequence: 2, Method: pass.Ring}, {Tensor: 1, Pipeline: 1, Data: 1, Expert: 4, Sequence: 4, Method: pass.Ulysses},
 			{Tensor: 2, Pipeline: 1, Data: 1, Expert: 4, Sequence: 2, Method: pass.Ring},
+			{Tensor: 1, Pipeline: 1, Data: 2, Expert: 2}, {Tensor: 2, Pipeline: 1, Data: 2, Expert: 4}, {Tensor: 1, Pipeline: 2, Data: 4, Expert: 4},
 		} {
 			if l.Check(g) != nil || testing.Short() && (i+j)%2 > 0 {
 				continue
@@ -44,7 +45,7 @@ func TestExperts(t *testing.T) {
 			t.Run(filepath.Base(dir)+"/"+l.String()+"/"+device, func(t *testing.T) { compareLayout(t, dir, device, l) })
 		}
 	}
-	if len(ran) < 3 {
+	if len(ran) < 6 {
 		t.Errorf("layouts that models have run in: %v", ran)
 	}
 	t.Logf("models that ran: %v", ran)

@@ -111,13 +111,17 @@ func live(g *graph.Graph, tokens, logits int) int64 {
 	ends := make([]int64, len(g.Nodes)+1) // bytes that are free after node i
 	var now, most int64
 	bytes := func(v *graph.Value) int64 {
+		rows, n, own := int64(tokens), int64(max(g.Sequence.Ranks, 1)), g.Sequence.Own
 		if v.Rows == graph.Logits {
-			return int64(logits) * v.RowBytes()
+			rows = int64(logits)
 		}
-		if n := int64(g.Sequence.Ranks); n > 1 && v.Rows == graph.Tokens {
-			return (int64(tokens) + n - 1) / n * v.RowBytes()
+		switch {
+		case own && v.Rows != graph.Tokens: // of all devices' steps, at most
+			rows *= n
+		case !own && v.Rows == graph.Tokens:
+			rows = (rows + n - 1) / n
 		}
-		return int64(tokens) * v.RowBytes()
+		return rows * v.RowBytes()
 	}
 	for i, n := range g.Nodes {
 		for _, v := range n.Out {
