@@ -15,11 +15,15 @@ import (
 	"github.com/ridge-llm/ridge/pass"
 )
 
-// Layout says over how many devices a model is spread, Tensor × Pipeline × Sequence in all: see docs/parallel.md. The zero value is one device.
+// Layout says over how many devices a model is spread, Tensor × Pipeline × Sequence × Data in all: see docs/parallel.md. The zero value is one device.
 type Layout struct {
 	Tensor   int // devices that share every layer; 0: 1
 	Pipeline int // stages, each with a range of the layers; 0: 1
-	Expert   int // devices of Tensor, or all of Tensor × Sequence, among which the experts of each layer are divided; 0: 1, experts are cut as all else
+	// Expert is devices of Tensor, or all of Tensor × Sequence or Tensor × Data, among which the experts of each layer are divided; 0: 1, experts are cut as all else, or with Data
+	// all.
+	Expert int
+	// Data is replicas of all but the experts, each with requests of its own, whose rows meet at the experts (data-parallel attention); 0: 1. All compute steps together.
+	Data int
 	// Sequence is devices that divide the rows of steps, and the cache, each with all of the layers' weights; 0: 1. SequenceMethod is how they attend: ulysses, ring or "",
 	// whichever divides the cache further and, of those alike, sends fewer bytes for a prompt.
 	Sequence       int
@@ -32,8 +36,12 @@ const MaxDevices = 64
 // Devices is how many devices the layout takes.
 func (l Layout) Devices() int { return l.passes().Devices() }
 
+// passes is the layout as the passes over graphs take it. With Data experts are divided among all devices.
 func (l Layout) passes() pass.Layout {
-	return pass.Layout{Tensor: max(l.Tensor, 1), Pipeline: max(l.Pipeline, 1), Data: 1, Expert: l.Expert, Sequence: l.Sequence, Method: l.SequenceMethod}
+	if l.Data > 1 && l.Expert <= 1 {
+		l.Expert = max(l.Tensor, 1) * l.Data
+	}
+	return pass.Layout{Tensor: max(l.Tensor, 1), Pipeline: max(l.Pipeline, 1), Data: max(l.Data, 1), Expert: l.Expert, Sequence: l.Sequence, Method: l.SequenceMethod}
 }
 
 // Check refuses layouts that no model can have here.
@@ -41,14 +49,20 @@ func (l Layout) Check() error {
 	for _, n := range []struct {
 		flag string
 		n    int
-	}{{"tp", l.Tensor}, {"pp", l.Pipeline}, {"ep", l.Expert}, {"sp", l.Sequence}} {
+	}{{"tp", l.Tensor}, {"pp", l.Pipeline}, {"ep", l.Expert}, {"sp", l.Sequence}, {"dp", l.Data}} {
 		if n.n < 0 || n.n > MaxDevices {
 			return fmt.Errorf("ridge: --%s %d; 1 to %d is possible (Layout)", n.flag, n.n, MaxDevices)
 		}
 	}
 	all := l.passes()
-	if rows := max(l.Sequence, 1); l.Expert > all.Tensor && (rows == 1 || l.Expert != all.Tensor*rows) {
-		return fmt.Errorf("ridge: --ep %d is more than --tp %d: experts can be divided among devices of --tp, or among all of --tp × --sp (Layout.Expert, Layout.Tensor, Layout.Sequence)", l.Expert, all.Tensor)
+	if l.Data > 1 && l.Sequence > 1 {
+		return fmt.Errorf("ridge: --dp %d and --sp %d: devices have sequences of their own or divide the rows of all; leave one out (Layout.Data, Layout.Sequence)", l.Data, l.Sequence)
+	}
+	if l.Data > 1 && all.Expert != all.Tensor*l.Data {
+		return fmt.Errorf("ridge: --dp %d and --ep %d: the experts are divided among all of --tp × --dp, %d devices (Layout.Expert, Layout.Data)", l.Data, l.Expert, all.Tensor*l.Data)
+	}
+	if rows := max(l.Sequence, l.Data, 1); l.Expert > all.Tensor && (rows == 1 || l.Expert != all.Tensor*rows) {
+		return fmt.Errorf("ridge: --ep %d is more than --tp %d: experts can be divided among devices of --tp, or among all of --tp × --sp or --tp × --dp (Layout.Expert, Layout.Tensor, Layout.Sequence, Layout.Data)", l.Expert, all.Tensor)
 	}
 	if m := l.SequenceMethod; m != "" && m != pass.Ulysses && m != pass.Ring {
 		return fmt.Errorf("ridge: --sp-method %q; %s and %s are possible (Layout.SequenceMethod)", m, pass.Ulysses, pass.Ring)
@@ -70,8 +84,10 @@ func (l Layout) check(o Options) error {
 	switch {
 	case all.Devices() == 1:
 		return nil
-	case all.Sequence > 1 && device.OnGPU(o.Backend):
+	case (all.Sequence > 1 || all.Data > 1) && device.OnGPU(o.Backend):
 		return fmt.Errorf("ridge: the layout %s on Backend %s: GPUs do not exchange what divided rows need; take --tp or --pp, or the CPU", all, o.Backend)
+	case all.Data > 1 && (o.Swap > 0 || o.keepsPages()):
+		return fmt.Errorf("ridge: the layout %s: pages of devices that have requests of their own stay there; leave Swap (--swap-space), KVOffload (--kv-host-memory, --kv-disk, --kv-shared) and KVTransfer (--role) out", all)
 	case len(o.EarlyExit.Layers) > 0:
 		return fmt.Errorf("ridge: EarlyExit (--early-exit) and the layout %s: parts of the model that tokens leave are of one device; leave one out", all)
 	}
@@ -192,6 +208,10 @@ func (m *Model) sized(o Options, dev backend.Device, places [][]*graph.Graph, wh
 		if least == nil || each.Pages < least.Pages {
 			least = &each
 		}
+	}
+	if l.OwnSequences() { // they are of each
+		least.Times(l.Data)
+		return *least, nil
 	}
 	return *least, o.setHostPages(least, dev, slices.Concat(places...), whole)
 }

@@ -101,14 +101,26 @@ func (p *pages) fillTables(b *backend.Batch, r *request, n int) {
 	for group := range b.Tables {
 		t := &b.Tables[group]
 		if p.recurrent[group] {
-			t.States = append(t.States, p.State(&r.seq, group))
+			t.States = append(t.States, p.base(r, group)+p.of(r).State(&r.seq, group))
 			continue
 		}
-		t.Slots = p.Slots(t.Slots, &r.seq, group, n)
+		slots, pages := len(t.Slots), len(t.Pages)
+		t.Slots = p.of(r).Slots(t.Slots, &r.seq, group, n)
 		// What follows a shorter table is what an earlier step left there: for long contexts, clearing it would take longer than all
 		// else here.
 		end := len(t.Pages) + b.SeqPages
-		t.Pages = p.Table(slices.Grow(t.Pages, b.SeqPages), &r.seq, group)[:end]
+		t.Pages = p.of(r).Table(slices.Grow(t.Pages, b.SeqPages), &r.seq, group)
+		if base := p.base(r, group); base > 0 {
+			shift(t.Slots[slots:], base*int32(p.PageSize()))
+			shift(t.Pages[pages:], base)
+		}
+		t.Pages = t.Pages[:end]
+	}
+}
+
+func shift(list []int32, by int32) {
+	for i := range list {
+		list[i] += by
 	}
 }
 

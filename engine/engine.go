@@ -67,7 +67,7 @@ func newEngine(prog compile.Runner, o Options) (*Engine, error) {
 }
 
 // room is how many tokens one request may come to.
-func room(lim backend.Limits) int { return min(lim.SeqPages, lim.Pages) * lim.PageSize }
+func room(lim backend.Limits) int { return min(lim.SeqPages, lim.OfRank().Pages) * lim.PageSize }
 
 // Submit hands a request over. What can never run is refused with an *InvalidError that has the numbers; what comes when
 // the queue is full with a *FullError; what could not begin to answer before ctx's deadline with a *LateError. Emit is

@@ -78,7 +78,7 @@ func (l *loop) reserve(f *InFlight) error {
 			l.speculation.resumed(r)
 		}
 		if c.Admit && r.seq.Len() == 0 {
-			found := l.pages.Open(&r.seq, r.salt, r.shareable())
+			found := l.pages.of(r).Open(&r.seq, r.salt, r.shareable())
 			if l.pages.kept != nil && len(r.keys) > 0 {
 				more, err := l.pages.kept.bring(r)
 				if err != nil {
@@ -87,15 +87,15 @@ func (l *loop) reserve(f *InFlight) error {
 				found += more
 			}
 			if r.output == 0 {
-				r.cached, r.stranded = found, l.pages.Stranded(&r.seq)
+				r.cached, r.stranded = found, l.pages.of(r).Stranded(&r.seq)
 			}
 		} else {
-			l.pages.Snapshot(&r.seq, r.shareable())
-			l.pages.Extend(&r.seq, r.shareable())
+			l.pages.of(r).Snapshot(&r.seq, r.shareable())
+			l.pages.of(r).Extend(&r.seq, r.shareable())
 		}
 		from := r.seq.Len()
 		n := min(c.Tokens, r.sched.Target-from)
-		if parts := l.pages.Parts(&r.seq); parts > from && parts < from+n {
+		if parts := l.pages.of(r).Parts(&r.seq); parts > from && parts < from+n {
 			n = parts - from // the state there serves all that begin alike
 		}
 		n = r.fitPromptRows(from, n, &spare)

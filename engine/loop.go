@@ -59,9 +59,9 @@ func (l *loop) init(prog compile.Runner, o Options, in *inbox, h *history) (err 
 	}
 	settings.Price, settings.Usual = asked(l.meter.times.Price), asked(l.meter.times.Usual)
 	estimate := asked(l.meter.times.Estimate)
-	l.pages.SetPrice(func(from, to int) float64 {
-		return computing(from, to, settings.MaxBatchedTokens, estimate)
-	})
+	for _, m := range l.pages.ranks {
+		m.SetPrice(func(from, to int) float64 { return computing(from, to, settings.MaxBatchedTokens, estimate) })
+	}
 	if l.pages.host != nil {
 		settings.SwapPrice = func(r *sched.Request) (recompute, swap float64) {
 			return l.pages.swapPrice(l.queue.byID[r.ID], settings.MaxBatchedTokens, settings.Price)

@@ -101,11 +101,11 @@ func (o Options) check(lim backend.Limits) error {
 // or after a preemption, is not refused later.
 func (o Options) sched(lim backend.Limits) sched.Options {
 	s := sched.Options{
-		Policy: o.Policy, Pages: lim.Pages, PageSize: lim.PageSize, MaxContext: room(lim),
+		Policy: o.Policy, Pages: lim.OfRank().Pages, Ranks: lim.Ranks, PageSize: lim.PageSize, MaxContext: room(lim),
 		MaxBatchedTokens: lim.Tokens, MaxSeqs: lim.Seqs, MaxWaiting: math.MaxInt, AgingBound: cmp.Or(o.AgingBound, defaultAging).Nanoseconds(),
 		WaitingServedRatio: o.WaitingServedRatio, MaxHeldSteps: heldSteps, TargetITL: float64(o.TargetITL.Microseconds()), ITLRatio: o.ITLRatio,
 	}
-	for _, g := range lim.Groups {
+	for _, g := range lim.OfRank().Groups {
 		if g.Recurrent {
 			s.MaxSeqs = min(s.MaxSeqs, g.Pages-1) // one is for a sequence to go on in while the state that it had is kept
 		}

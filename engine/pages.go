@@ -14,11 +14,13 @@ import (
 
 // pages is the account of the pages of the cache, those in host memory included, and what the device has to copy between them.
 type pages struct {
-	*kv.Manager
-	prog      compile.Runner
-	main      int       // the cache group that the scheduler knows
-	recurrent []bool    // per cache group: its pages are states
-	copies    []kv.Copy // due before the next step
+	*kv.Manager               // of the first device that has sequences of its own, or of the only one
+	ranks       []*kv.Manager // of all of them
+	prog        compile.Runner
+	main        int       // the cache group that the scheduler knows
+	recurrent   []bool    // per cache group: its pages are states
+	each        []int32   // per cache group: pages of one rank, by which those of the next are counted from
+	copies      []kv.Copy // due before the next step
 
 	preemptions int64 // so far
 
@@ -42,14 +44,48 @@ func newPages(prog compile.Runner, o Options) (pages, error) {
 	for _, g := range prog.Groups() {
 		p.recurrent = append(p.recurrent, g.Recurrent)
 	}
-	if p.Manager, p.main, err = newManager(prog.Groups(), prog.Limits(), StatePages(prog), index); err != nil {
-		return pages{}, err
+	lim := prog.Limits()
+	for range max(lim.Ranks, 1) {
+		m, main, err := newManager(prog.Groups(), lim.OfRank(), StatePages(prog), index)
+		if err != nil {
+			return pages{}, err
+		}
+		if o.CacheEvents != nil {
+			m.Watch(o.CacheEvents)
+		}
+		p.main, p.ranks = main, append(p.ranks, m)
 	}
-	if o.CacheEvents != nil {
-		p.Watch(o.CacheEvents)
+	p.Manager = p.ranks[0]
+	for group := range prog.Groups() {
+		p.each = append(p.each, int32(lim.OfRank().GroupPages(group)))
 	}
 	p.host, err = newHost(prog.Groups(), prog.Limits())
 	return p, err
+}
+
+// of is the account of the device that has a request's pages.
+func (p *pages) of(r *request) *kv.Manager { return p.ranks[r.sched.Rank] }
+
+// base is the number among the pages of all ranks of the first that a request's rank has in a group.
+func (p *pages) base(r *request, group int) int32 { return int32(r.sched.Rank) * p.each[group] }
+
+// rebase makes pages of a request's rank those that all ranks have.
+func (p *pages) rebase(r *request, copies []kv.Copy) {
+	if r.sched.Rank == 0 {
+		return
+	}
+	for i := range copies {
+		c := &copies[i]
+		if c.From >= 0 {
+			c.From += p.base(r, c.Group)
+		}
+		if c.To >= 0 {
+			c.To += p.base(r, c.Group)
+		}
+		for j := range c.Pages {
+			c.Pages[j] += p.base(r, c.Store)
+		}
+	}
 }
 
 // moved is what moving a sequence's pages takes, in pages of all groups together.
@@ -65,9 +101,11 @@ func (p *pages) moved(s *kv.Seq) float64 {
 
 // take gives a request the pages for its next n tokens, which its step computes. It reports whether there are as many.
 func (p *pages) take(r *request, n int) (ok bool) {
-	if p.copies, ok = p.Append(&r.seq, n, p.copies); ok {
-		p.Publish(&r.seq, r.shareable())
+	m, before := p.of(r), len(p.copies)
+	if p.copies, ok = m.Append(&r.seq, n, p.copies); ok {
+		m.Publish(&r.seq, r.shareable())
 	}
+	p.rebase(r, p.copies[before:])
 	return ok
 }
 
@@ -96,9 +134,9 @@ func (p *pages) copyPages() error {
 
 // truncate leaves a request its first n tokens or, where pages before a window are gone, those that the cache has for it.
 func (p *pages) truncate(r *request, n int) {
-	if !p.Truncate(&r.seq, n) {
-		p.Free(&r.seq)
-		p.Open(&r.seq, r.salt, r.shareable())
+	if m := p.of(r); !m.Truncate(&r.seq, n) {
+		m.Free(&r.seq)
+		m.Open(&r.seq, r.salt, r.shareable())
 	}
 	r.sched.Computed = r.seq.Len()
 }
@@ -111,9 +149,10 @@ func (p *pages) release(r *request) {
 		p.host.Free(&r.seq)
 		return
 	}
-	p.Free(&r.before)
-	p.Free(&r.other)
-	p.Free(&r.seq)
+	m := p.of(r)
+	m.Free(&r.before)
+	m.Free(&r.other)
+	m.Free(&r.seq)
 }
 
 // shareable is the part of a request's tokens that may be looked for in the cache.
@@ -126,17 +165,21 @@ func (r *request) shareable() []int32 {
 
 // count adds the figures.
 func (p *pages) count(s *Stats) {
-	counts := p.Stats()
-	s.Pages, s.PageSize, s.PagesIdle = p.Total()[p.main], p.PageSize(), p.Idle()[p.main]
-	s.PagesUsed = s.Pages - p.Available()[p.main]
-	s.Queried, s.Found, s.Stranded, s.Evicted = counts.Queried, counts.Found, counts.Stranded, counts.Evicted
-	s.States = 0
-	for i, recurrent := range p.recurrent {
-		if recurrent {
-			s.States += p.Total()[i]
+	s.PageSize, s.Pages, s.PagesIdle, s.PagesUsed, s.States = p.PageSize(), 0, 0, 0, 0
+	s.Queried, s.Found, s.Stranded, s.Evicted, s.StatesKept, s.StatesStored = 0, 0, 0, 0, 0, 0
+	for _, m := range p.ranks {
+		counts, total := m.Stats(), m.Total()
+		s.Pages, s.PagesIdle = s.Pages+total[p.main], s.PagesIdle+m.Idle()[p.main]
+		s.PagesUsed += total[p.main] - m.Available()[p.main]
+		s.Queried, s.Found, s.Stranded, s.Evicted = s.Queried+counts.Queried, s.Found+counts.Found, s.Stranded+counts.Stranded, s.Evicted+counts.Evicted
+		for i, recurrent := range p.recurrent {
+			if recurrent {
+				s.States += total[i]
+			}
 		}
+		kept, stored := m.Kept()
+		s.StatesKept, s.StatesStored = s.StatesKept+kept, s.StatesStored+stored
 	}
-	s.StatesKept, s.StatesStored = p.Kept()
 	s.Preemptions = p.preemptions
 	s.Swaps, s.SwappedOut, s.SwappedIn = p.swaps, p.out, p.in
 	if p.host != nil {
@@ -154,7 +197,7 @@ type cache struct {
 }
 
 // Available implements sched.Cache.
-func (c cache) Available() int { return c.pages.Available()[c.main] }
+func (c cache) Available(rank int) int { return c.ranks[rank].Available()[c.main] }
 
 // HostAvailable implements sched.Cache.
 func (c cache) HostAvailable() int {
@@ -166,23 +209,23 @@ func (c cache) HostAvailable() int {
 
 // Need implements sched.Cache.
 func (c cache) Need(r *sched.Request, tokens int) int {
-	return c.pages.Need(&c.of[r.ID].seq, tokens)[c.main]
+	return c.ranks[r.Rank].Need(&c.of[r.ID].seq, tokens)[c.main]
 }
 
 // Returns implements sched.Cache.
 func (c cache) Returns(r *sched.Request) int {
-	q := c.of[r.ID]
-	return c.pages.Returns(&q.seq)[c.main] + c.pages.Returns(&q.other)[c.main]
+	q, m := c.of[r.ID], c.ranks[r.Rank]
+	return m.Returns(&q.seq)[c.main] + m.Returns(&q.other)[c.main]
 }
 
 // Match implements sched.Cache.
-func (c cache) Match(r *sched.Request) (tokens, idle int) {
+func (c cache) Match(r *sched.Request, rank int) (tokens, idle int) {
 	q := c.of[r.ID]
 	var pages kv.Pages
 	if c.kept != nil && len(q.keys) > 0 {
 		tokens, pages = c.kept.match(q)
 	} else {
-		tokens, pages = c.pages.Match(q.salt, q.shareable())
+		tokens, pages = c.ranks[rank].Match(q.salt, q.shareable())
 	}
 	return tokens, pages[c.main]
 }
@@ -233,9 +276,9 @@ func (p *pages) hasStates() bool { return slices.Contains(p.recurrent, true) }
 // settleState leaves a request what its step computed, if all of it is right, or else what it had before: then the tokens that came are computed again.
 func (p *pages) settleState(r *request, computed int) {
 	if computed == r.seq.Len() {
-		p.Free(&r.before)
+		p.of(r).Free(&r.before)
 	} else {
-		p.Free(&r.seq)
+		p.of(r).Free(&r.seq)
 		r.seq, r.before = r.before, r.seq
 	}
 	r.sched.Computed = r.seq.Len()

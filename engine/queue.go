@@ -34,7 +34,7 @@ func (q *queue) add(r *request) {
 
 // enqueue has a request wait its turn.
 func (q *queue) enqueue(r *request) error {
-	r.sched.Cached, _ = q.cache.Match(&r.sched)
+	r.sched.Cached = q.state.Cached(q.cache, &r.sched)
 	return q.state.Submit(&r.sched)
 }
 
@@ -50,7 +50,7 @@ func (q *queue) remove(r *request) {
 func (q *queue) scheduleNext() {
 	if q.pages.Windowed() {
 		for _, r := range q.state.Running() {
-			q.pages.Trim(&q.byID[r.ID].seq)
+			q.pages.ranks[r.Rank].Trim(&q.byID[r.ID].seq)
 		}
 	}
 	q.state.Refresh(q.cache)
@@ -84,7 +84,7 @@ func (q *queue) alone(r *sched.Request, most int) {
 		}
 	}
 	n := min(r.Target-r.Computed, most)
-	s.Chunks = append(s.Chunks, sched.Chunk{Request: r, Tokens: n, Admit: !running})
+	s.Chunks = append(s.Chunks, sched.Chunk{Request: r, Tokens: n, Admit: !running, Rank: r.Rank})
 }
 
 // startOver has all running requests wait again with nothing computed, and forgets what is cached: a step that failed may
@@ -107,7 +107,9 @@ func (q *queue) startOver() {
 	q.state.Commit(&all)
 	q.stale = true
 	q.pages.kept.forget()
-	q.pages.Flush()
+	for _, m := range q.pages.ranks {
+		m.Flush()
+	}
 }
 
 // count adds the queue's figures.

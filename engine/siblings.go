@@ -21,10 +21,10 @@ func (l *loop) branch(f *InFlight) {
 			s.slots, s.numbers, s.acts, s.salt = slices.Clone(r.slots), r.numbers, r.acts, r.salt
 			l.resident.pool.Share(s.slots)
 			at := slices.IndexFunc(f.outputs, func(o output) bool { return o.request == s })
-			if at >= 0 && l.queue.state.Join(&s.sched) {
+			if s.sched.Rank = r.sched.Rank; at >= 0 && l.queue.state.Join(&s.sched) {
 				s.cached, s.ledger = len(s.tokens), r.ledger
 				s.sched.Computed = len(s.tokens)
-				l.pages.Fork(&s.seq, &r.seq)
+				l.pages.of(r).Fork(&s.seq, &r.seq)
 				continue
 			}
 			if at >= 0 {

@@ -44,12 +44,13 @@ type speculation struct {
 
 	plan     draftPlan
 	waits    waits
-	asked    int      // steps in which drafters were asked freely
-	ways     []option // of the plan, used again
-	paid     int      // of them, those of drafters that have to be paid for; they come first
-	compared []uint   // sets of them, used again
-	lent     []kv.Seq // room in the cache for sequences of a drafter that computes there
-	spare    kv.Pages // that are left for drafts
+	asked    int        // steps in which drafters were asked freely
+	ways     []option   // of the plan, used again
+	paid     int        // of them, those of drafters that have to be paid for; they come first
+	compared []uint     // sets of them, used again
+	lent     []kv.Seq   // room in the cache for sequences of a drafter that computes there
+	spare    []kv.Pages // of each rank, that are left for drafts
+	beside   []kv.Pages // likewise, where they are counted apart from those
 	chooser  sample.Sampler
 	computed []draft.Computed // by a step
 	quiet    int              // steps since one had a draft
@@ -134,7 +135,7 @@ func (s *speculation) choose() {
 	for _, d := range s.drafters {
 		d.sequences = d.sequences[:0]
 	}
-	s.spare = s.sparePages()
+	s.spare = s.sparePages(s.spare)
 	if len(p.requests) == 0 {
 		p.candidates = p.candidates[:0]
 		return
@@ -143,7 +144,7 @@ func (s *speculation) choose() {
 	s.settleEstimates()
 	for i, r := range p.requests {
 		c := &p.candidates[i]
-		if c.Tokens = s.reserve(r, &s.spare, c.Tokens); c.Tokens == 0 || c.Free {
+		if c.Tokens = s.reserve(r, s.spare, c.Tokens); c.Tokens == 0 || c.Free {
 			continue
 		}
 		for k, d := range s.drafters {
@@ -152,7 +153,7 @@ func (s *speculation) choose() {
 			}
 		}
 	}
-	s.spare = s.sparePages() // what is fitted takes its pages again
+	s.spare = s.sparePages(s.spare) // what is fitted takes its pages again
 }
 
 // proposeBy has a drafter propose the drafts that it is asked for.
@@ -178,7 +179,7 @@ func (s *speculation) proposeBy(d *drafter) error {
 			r.estimates[by].Observe(1, 0) // another may have something for the request
 		}
 		r.draft, r.draftedBy = q.Draft, by
-		s.fit(r, &s.spare, q.Max)
+		s.fit(r, s.spare, q.Max)
 	}
 	return nil
 }

@@ -7,12 +7,15 @@ import (
 	"github.com/ridge-llm/ridge/engine/kv"
 )
 
-// sparePages is the pages that are left when the schedule has all that it was promised: a draft takes none of another request's.
-func (s *speculation) sparePages() (spare kv.Pages) {
-	spare = s.pages.Available()
+// sparePages fills spare with the pages of each rank that are left when the schedule has all that it was promised: a draft takes none of another request's.
+func (s *speculation) sparePages(spare []kv.Pages) []kv.Pages {
+	spare = spare[:0]
+	for _, m := range s.pages.ranks {
+		spare = append(spare, m.Available())
+	}
 	for _, c := range s.queue.schedule.Chunks {
 		r := s.queue.byID[c.Request.ID]
-		need := s.pages.Need(&r.seq, c.Tokens)
+		need, spare := s.pages.of(r).Need(&r.seq, c.Tokens), &spare[r.sched.Rank]
 		if c.Admit {
 			for g := range s.pages.recurrent {
 				if need[g] = 1; !s.pages.recurrent[g] {
@@ -28,7 +31,7 @@ func (s *speculation) sparePages() (spare kv.Pages) {
 }
 
 // fit cuts a request's draft to what it may have: most tokens, ids of the vocabulary, what its grammar allows, and the spare pages.
-func (s *speculation) fit(r *request, spare *kv.Pages, most int) {
+func (s *speculation) fit(r *request, spare []kv.Pages, most int) {
 	d := &r.draft
 	d.Cut(most)
 	for i, id := range d.Tokens {
@@ -49,19 +52,19 @@ func (s *speculation) fit(r *request, spare *kv.Pages, most int) {
 }
 
 // reserve takes pages for a draft of n tokens of a request out of spare, or for fewer where there are too few pages. It returns for how many.
-func (s *speculation) reserve(r *request, spare *kv.Pages, n int) int {
-	chunk := r.sched.Target - r.sched.Computed
-	before := s.pages.Need(&r.seq, chunk)
+func (s *speculation) reserve(r *request, spare []kv.Pages, n int) int {
+	chunk, m, left := r.sched.Target-r.sched.Computed, s.pages.of(r), &spare[r.sched.Rank]
+	before := m.Need(&r.seq, chunk)
 	for ; n > 0; n /= 2 {
-		more := s.pages.Need(&r.seq, chunk+n)
+		more := m.Need(&r.seq, chunk+n)
 		for g := range s.pages.recurrent {
 			if more[g] -= before[g]; s.pages.hasStates() {
 				more[g]++ // what the step writes to is copied before
 			}
 		}
-		if more.Fits(*spare) {
+		if more.Fits(*left) {
 			for g := range more {
-				spare[g] -= more[g]
+				left[g] -= more[g]
 			}
 			return n
 		}
@@ -74,12 +77,12 @@ func (s *speculation) reserve(r *request, spare *kv.Pages, n int) int {
 func (s *speculation) take(r *request, n int) bool {
 	if k := len(r.draft.Tokens); k > 0 {
 		if s.pages.hasStates() {
-			s.pages.Fork(&r.before, &r.seq)
+			s.pages.of(r).Fork(&r.before, &r.seq)
 		}
 		if s.pages.take(r, n+k) {
 			return true
 		}
-		s.pages.Free(&r.before)
+		s.pages.of(r).Free(&r.before)
 		r.draft = draft.Draft{}
 	}
 	return s.pages.take(r, n)

@@ -11,7 +11,8 @@ func (s *speculation) lend(d *drafter) error {
 	if in, ok := d.Drafter.(draft.InCache); !ok || !in.InCache() {
 		return nil
 	}
-	spare := s.sparePages()
+	s.beside = s.sparePages(s.beside)
+	spare := s.beside[0] // the drafter goes on from one device's layers
 	kept := d.sequences[:0]
 	for i := range d.sequences {
 		q := d.sequences[i]

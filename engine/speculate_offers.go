@@ -81,7 +81,7 @@ func (s *speculation) takeOffers() {
 	for i, r := range s.plan.requests {
 		if c := &s.plan.candidates[i]; c.Free && c.Tokens > 0 && r.offer.by != nobody {
 			r.draft, r.draftedBy = r.offer.draft, r.offer.by
-			s.fit(r, &s.spare, c.Tokens)
+			s.fit(r, s.spare, c.Tokens)
 		}
 	}
 }

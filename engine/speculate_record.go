@@ -33,11 +33,12 @@ func (s *speculation) proposeForced() {
 	if len(s.plan.forced) == 0 {
 		return
 	}
-	spare, room := s.sparePages(), s.room()
+	s.beside = s.sparePages(s.beside)
+	room := s.room()
 	for _, r := range s.plan.forced {
 		d := r.ForcedDrafts[len(r.tokens)]
 		r.draft, r.draftedBy = draft.Draft{Tokens: d.Tokens, Parents: d.Parents}, 0 // which fit may cut
-		s.fit(r, &spare, max(room, 0))
+		s.fit(r, s.beside, max(room, 0))
 		room -= len(r.draft.Tokens)
 	}
 }

@@ -31,7 +31,7 @@ const SwapLag = 50 * time.Microsecond
 // it to host memory and back, µs. Pages that others hold too will be found when it goes on, so only its own count for computing; moved are all.
 func (p *pages) swapPrice(r *request, stepTokens int, price func(sched.Shape) float64) (recompute, swap float64) {
 	swap = 2e6 * (SwapLag.Seconds() + p.moved(&r.seq)*p.swapPage.Seconds())
-	own := min(p.Returns(&r.seq)[p.main]*p.PageSize(), r.sched.Computed)
+	own := min(p.of(r).Returns(&r.seq)[p.main]*p.PageSize(), r.sched.Computed)
 	return computing(r.sched.Computed-own, r.sched.Computed, stepTokens, price), swap
 }
 
@@ -62,8 +62,8 @@ func (p *pages) preempt(q *queue) error {
 			p.swaps++
 			continue
 		}
-		p.Free(&r.other)
-		p.Free(&r.seq)
+		p.of(r).Free(&r.other)
+		p.of(r).Free(&r.seq)
 		q.state.Forget(c.Request)
 	}
 	p.out += int64(len(p.moves))

@@ -247,6 +247,9 @@ func (l Layout) checkExperts(g *graph.Graph) error {
 		}
 	}
 	if !some {
+		if l.Sources() > 1 {
+			return fmt.Errorf("the layout %s divides experts, and %s has none; replicas that share nothing are servers of their own (ridge route)", l, g.Name)
+		}
 		return fmt.Errorf("the layout %s divides experts, and %s has none", l, g.Name)
 	}
 	return nil

@@ -328,7 +328,9 @@ func (f *benchFlags) bench(b *modeldir.Dir, devices []backend.Device, loras int,
 	if trained := b.Model.Config.Context; o.Tokens > trained {
 		return nil, fmt.Errorf("the tests need sequences of %d tokens, and model %s was made for %d", o.Tokens, b.Name, trained)
 	}
-	o.Layout = pass.Layout{Tensor: f.layout.Tensor, Pipeline: f.layout.Pipeline, Data: 1, Expert: f.layout.Expert, Sequence: f.layout.Sequence, Method: f.layout.SequenceMethod}
+	if o.Layout = passLayout(f.layout); o.Layout.Data > 1 {
+		return nil, errors.New("--dp divides requests among devices, and ridge bench measures without an engine; measure ridge serve with ridge bench serve")
+	}
 	o.Last, o.Experts = f.divided.last, f.divided.experts
 	return throughput.New(b.Model, b, devices, o)
 }

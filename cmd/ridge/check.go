@@ -39,7 +39,7 @@ greedy tokens with what that file says upstream computed, in float32. It prints 
 ends with exit code 1 if that is above 1e-4 or a greedy token differs. A checkpoint with quantised weights (GPTQ, AWQ, FP8 …) is computed
 with inputs that stay in floats, as upstream does, and passes up to 1e-3.
 
-With --tp, --pp, --ep and --sp the model runs on several devices of the backend, each with a part of it; on a CPU they share its threads. With --ranks process
+With --tp, --pp, --ep, --sp and --dp the model runs on several devices of the backend, each with a part of it; on a CPU they share its threads. With --ranks process
 each is of a process of its own, as ridge serve has them.
 
 Of an adapter, a PEFT folder or a GGUF file, check computes the base model with it: the one that adapter_config.json names, relative to
@@ -52,6 +52,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 		Example: `  ridge check ../shared/reference/architectures/llama
   ridge check --backend ref --json ../shared/models/demo
   ridge check --backend ref --tp 2 --pp 2 ../shared/reference/architectures/llama
+  ridge check --ep 2 --dp 2 --ranks process ../shared/reference/architectures/mixtral
   ridge check ../shared/reference/adapters/r8-attn
   ridge check model-f32.gguf --golden path/to/hf-model`,
 		Args: cobra.ExactArgs(1),
@@ -61,7 +62,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 				return err
 			}
 			o.Transport = all.Ranks.GPUTransport()
-			how := check.Options{Layout: pass.Layout{Tensor: layout.Tensor, Pipeline: layout.Pipeline, Data: 1, Expert: layout.Expert, Sequence: layout.Sequence, Method: layout.SequenceMethod}, Cache: graph.F32, Chunk: chunk}
+			how := check.Options{Layout: passLayout(layout), Cache: graph.F32, Chunk: chunk}
 			devices, err := checkDevices(o, all, args[0], &how)
 			if err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/internal/device"
+	"github.com/ridge-llm/ridge/pass"
 )
 
 // addLayout adds the flags that spread a model over devices.
@@ -17,7 +18,9 @@ func addLayout(fl *pflag.FlagSet, o *ridge.Layout) {
 	alias(fl, "tensor-parallel-size", "tp")
 	fl.IntVar(&o.Pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers; --pipeline-parallel-size is the same")
 	alias(fl, "pipeline-parallel-size", "pp")
-	fl.IntVar(&o.Expert, "ep", 1, "expert parallelism: devices of --tp, or all of --tp × --sp, among which the experts of each layer are divided")
+	fl.IntVar(&o.Expert, "ep", 1, "expert parallelism: devices of --tp, or all of --tp × --sp or --tp × --dp, among which the experts of each layer are divided")
+	fl.IntVar(&o.Data, "dp", 1, "data-parallel attention: replicas of all but the experts, each with requests of its own; experts are divided among all of --tp × --dp. --data-parallel-size is the same")
+	alias(fl, "data-parallel-size", "dp")
 	addSequence(fl, &o.Sequence, &o.SequenceMethod)
 }
 
@@ -29,6 +32,15 @@ func addSequence(fl *pflag.FlagSet, devices *int, method *string) {
 
 func addMethod(fl *pflag.FlagSet, method *string) {
 	fl.StringVar(method, "sp-method", "", "how devices of --sp attend: ulysses (by heads, after an all-to-all) or ring (by tokens: Ring Attention, and a cache split by tokens); default: whichever is better")
+}
+
+// passLayout is a layout as the passes over graphs take it.
+func passLayout(l ridge.Layout) pass.Layout {
+	all := pass.Layout{Tensor: l.Tensor, Pipeline: l.Pipeline, Data: max(l.Data, 1), Expert: l.Expert, Sequence: l.Sequence, Method: l.SequenceMethod}
+	if all.Data > 1 && all.Expert <= 1 {
+		all.Expert = all.Tensor * all.Data
+	}
+	return all
 }
 
 // openDevices opens the devices of a layout, all of one backend. Those on a CPU share its threads.

@@ -117,7 +117,7 @@ func (f *rankFlags) join(o *ridge.Options) (err error) {
 			return fmt.Errorf("%s (%s) is %q, which is no number", e.number, e.name, number)
 		}
 		if all, err := strconv.Atoi(size); err == nil && all != o.Layout.Devices() {
-			return fmt.Errorf("%s has started %d processes (%s), and --tp %d × --pp %d × --sp %d are %d", e.name, all, e.size, max(o.Layout.Tensor, 1), max(o.Layout.Pipeline, 1), max(o.Layout.Sequence, 1), o.Layout.Devices())
+			return fmt.Errorf("%s has started %d processes (%s), and --tp %d × --pp %d × --sp %d × --dp %d are %d", e.name, all, e.size, max(o.Layout.Tensor, 1), max(o.Layout.Pipeline, 1), max(o.Layout.Sequence, 1), max(o.Layout.Data, 1), o.Layout.Devices())
 		}
 		r.Number = n
 		if here, err := strconv.Atoi(os.Getenv(e.local)); err == nil {

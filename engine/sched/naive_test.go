@@ -41,7 +41,7 @@ func isLess(again, move float64) bool { return move < again }
 func naiveWithout(s *State, c Cache, preempted []*Request, first *Request) (string, bool) {
 	o := &s.options
 	var schedule strings.Builder
-	pages, host, budget := c.Available(), c.HostAvailable(), o.MaxBatchedTokens
+	pages, host, budget := c.Available(0), c.HostAvailable(), o.MaxBatchedTokens
 	for _, r := range preempted {
 		pages += c.Returns(r)
 		n := o.pagesFor(r.Computed)
@@ -101,7 +101,7 @@ func naiveWithout(s *State, c Cache, preempted []*Request, first *Request) (stri
 	for _, r := range s.waiting.items() {
 		found, idle, has := r.Computed, 0, 0
 		if !r.Swapped {
-			found, idle = c.Match(r)
+			found, idle = c.Match(r, 0)
 			has = found / o.PageSize
 		}
 		spare := o.Watermark
@@ -141,7 +141,7 @@ func written(p *Schedule) string {
 
 func TestAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newSimulation(t)
+		s := newSimulationOf(t, 1)
 		o := &s.state.options
 		o.TargetITL, o.ITLRatio, o.WaitingServedRatio = 0, 0, 0
 		o.MaxBatchedTokens += short * o.MaxSeqs // answers never compete for tokens

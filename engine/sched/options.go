@@ -35,7 +35,8 @@ func (p Policy) check() error {
 type Options struct {
 	Policy Policy
 
-	Pages      int // of the cache
+	Pages      int // of the cache, of one rank
+	Ranks      int // devices that have sequences of their own; 0: 1
 	PageSize   int // tokens in a page
 	Watermark  int // pages that admission leaves available, so that the running have room to grow
 	MaxContext int // tokens that the model can attend to

@@ -1,10 +1,10 @@
 package sched
 
-// victim is the running request that is preempted next: the one that the policy would admit last.
-func (p *Schedule) victim() int {
+// victim is the running request of a rank that is preempted next: the one that the policy would admit last.
+func (p *Schedule) victim(rank int) int {
 	last := -1
 	for i, r := range p.state.running {
-		if !p.dropped[i] && (last < 0 || p.state.waiting.less(p.state.running[last], r)) {
+		if r.Rank == rank && !p.dropped[i] && (last < 0 || p.state.waiting.less(p.state.running[last], r)) {
 			last = i
 		}
 	}
@@ -16,10 +16,11 @@ func (p *Schedule) preempt(i int) {
 	o := &p.state.options
 	r := p.state.running[i]
 	p.dropped[i] = true
-	p.available += p.cache.Returns(r)
+	p.available[r.Rank] += p.cache.Returns(r)
+	p.load[r.Rank]--
 	if at := p.chunkOf[i]; at > 0 {
 		c := &p.Chunks[at-1]
-		p.available += c.pages
+		p.available[r.Rank] += c.pages
 		p.budget += c.Tokens
 		p.Shape = p.Shape.Sub(c.from, c.Tokens, c.Logits)
 		c.Tokens = 0

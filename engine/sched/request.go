@@ -12,6 +12,7 @@ type Request struct {
 	Limit    int  // tokens it may ever come to: prompt and longest answer
 	Cached   int  // tokens that the cache had for it when last asked; for the longest-prefix policy
 	Swapped  bool // its pages are in host memory
+	Rank     int  // which of the devices with sequences of their own has its pages, while it runs or is swapped out
 	Texts    int  // that the cache holds of it, each as long as the request may come to; 0: one. For Options.Whole
 
 	order int64 // of arrival: 1, 2, 3 …
@@ -37,15 +38,15 @@ func (r *Request) most(o *Options) int { return max(r.Texts, 1) * o.pagesFor(max
 // Cache is what scheduling asks of the account of pages, mostly numbers that engine/kv knows. It answers for the moment,
 // and does not know the schedule.
 type Cache interface {
-	// Available is the number of pages that can be given out.
-	Available() int
+	// Available is the number of pages of a rank that can be given out.
+	Available(rank int) int
 	// Need is the number of pages that a running request would take for its next tokens.
 	Need(r *Request, tokens int) int
 	// Returns is the number of pages that become available when a running request gives up its own.
 	Returns(r *Request) int
-	// Match is how many of a waiting request's tokens are in the cache, in whole pages and fewer than Target, and how
+	// Match is how many of a waiting request's tokens are in the cache of a rank, in whole pages and fewer than Target, and how
 	// many of their pages are counted in Available.
-	Match(r *Request) (tokens, idle int)
+	Match(r *Request, rank int) (tokens, idle int)
 	// HostAvailable is the number of pages that can be swapped out now.
 	HostAvailable() int
 }

@@ -15,6 +15,7 @@ type Chunk struct {
 	Tokens  int  // ≥ 1, after those computed or, for the admitted, found in the cache
 	Logits  bool // they end at the target
 	Admit   bool // the request comes from the queue; if it is Swapped, its pages are to be swapped in
+	Rank    int  // of the devices with sequences of their own, the one whose pages it takes
 
 	pages int // that it takes
 	from  int // tokens computed before
@@ -34,10 +35,12 @@ const short = 8
 type builder struct {
 	state     *State
 	cache     Cache
-	available int     // pages, after what is scheduled
+	available []int   // pages of each rank, after what is scheduled
+	room      []int   // tokens of prompts that each rank may still have: an equal share
+	load      []int   // requests that run on each rank, those admitted counted
 	host      int     // host pages, likewise
 	budget    int     // tokens left
-	reserved  int     // pages that running prompts will still take, and with Options.Whole running requests
+	reserved  []int   // pages of each rank that running prompts will still take, and with Options.Whole running requests
 	answers   int     // chunks of the requests served before prompts
 	limit     float64 // that the step may take for the prompts in it, µs; 0: none
 	alone     Shape   // of the answers
@@ -53,12 +56,21 @@ func (s *State) Schedule(out *Schedule, cache Cache, now int64) {
 		Chunks:  out.Chunks[:0],
 		builder: builder{
 			state: s, cache: cache,
-			available: cache.Available(),
+			available: zeroed(out.available, s.options.ranks()),
+			room:      zeroed(out.room, s.options.ranks()),
+			load:      zeroed(out.load, s.options.ranks()),
+			reserved:  zeroed(out.reserved, s.options.ranks()),
 			host:      cache.HostAvailable(),
 			budget:    s.options.MaxBatchedTokens,
 			chunkOf:   zeroed(out.chunkOf, n),
 			dropped:   zeroed(out.dropped, n),
 		},
+	}
+	for rank := range out.available {
+		out.available[rank], out.room[rank] = cache.Available(rank), s.options.share()
+	}
+	for _, r := range s.running {
+		out.load[r.Rank]++
 	}
 	if s.options.Whole {
 		out.serveWhole()
@@ -117,12 +129,12 @@ func zeroed[T any](slice []T, n int) []T {
 // is reserved: what the cache has of a text depends on what it was computed beside, and would be another if it had to be computed again.
 func (p *Schedule) serveWhole() {
 	for i, r := range p.state.running {
-		p.reserved += r.most(&p.state.options) - p.cache.Returns(r)
+		p.reserved[r.Rank] += r.most(&p.state.options) - p.cache.Returns(r)
 		if r.left() <= p.budget {
 			p.serve(i, r.left())
 		}
 		if at := p.chunkOf[i]; at > 0 {
-			p.reserved -= p.Chunks[at-1].pages
+			p.reserved[r.Rank] -= p.Chunks[at-1].pages
 		}
 	}
 }
@@ -135,14 +147,14 @@ func (p *Schedule) serve(i, n int) {
 	}
 	r := p.state.running[i]
 	need := p.cache.Need(r, n)
-	for need > p.available {
-		victim := p.victim()
+	for need > p.available[r.Rank] {
+		victim := p.victim(r.Rank)
 		p.preempt(victim)
 		if victim == i {
 			return
 		}
 	}
-	p.give(Chunk{Request: r, Tokens: n, Logits: n == r.left(), pages: need, from: r.Computed})
+	p.give(Chunk{Request: r, Tokens: n, Logits: n == r.left(), Rank: r.Rank, pages: need, from: r.Computed})
 	p.chunkOf[i] = len(p.Chunks)
 }
 
@@ -152,19 +164,20 @@ func (p *Schedule) prefill(i int) bool {
 	r := p.state.running[i]
 	left := r.left()
 	whole := p.cache.Need(r, left)
-	n := p.chunk(r.Computed, left, r.began)
+	n := p.chunk(r.Rank, r.Computed, left, r.began)
 	need := p.cache.Need(r, n)
-	if missing := need - p.available; missing > 0 {
+	if missing := need - p.available[r.Rank]; missing > 0 {
 		o := &p.state.options
 		n = (o.pagesFor(r.Computed+n)-missing)*o.PageSize - r.Computed
 		need -= missing
 	}
 	if n <= 0 {
-		p.reserved += whole
+		p.reserved[r.Rank] += whole
 		return false
 	}
-	p.reserved += whole - need
-	p.give(Chunk{Request: r, Tokens: n, Logits: n == left, pages: need, from: r.Computed})
+	p.reserved[r.Rank] += whole - need
+	p.room[r.Rank] -= n
+	p.give(Chunk{Request: r, Tokens: n, Logits: n == left, Rank: r.Rank, pages: need, from: r.Computed})
 	p.chunkOf[i] = len(p.Chunks)
 	return true
 }
@@ -182,35 +195,22 @@ func (p *Schedule) admit(now int64) {
 		if r == nil {
 			return
 		}
-		found, idle := r.Computed, 0
-		taken := 0 // pages that it finds
-		if !r.Swapped {
-			found, idle = p.cache.Match(r)
-			taken = o.pagesFor(found)
-		}
-		whole := o.pagesFor(r.Target) - taken + idle
-		spare := o.Watermark
-		if o.Whole {
-			whole, spare = r.most(o)-taken+idle, 0
-		} else if len(p.state.running)+len(p.Chunks) == 0 {
-			spare = 0
-		}
-		if whole+p.reserved+spare > p.available {
+		at, ok := p.best(r)
+		if !ok {
 			return
 		}
-		n := p.chunk(found, r.Target-found, found)
-		if n == 0 {
-			return
-		}
-		need := o.pagesFor(found+n) - taken + idle
-		p.reserved += whole - need
-		p.give(Chunk{Request: r, Tokens: n, Logits: found+n == r.Target, Admit: true, pages: need, from: found})
+		n := at.tokens
+		need := o.pagesFor(at.found+n) - at.taken + at.idle
+		p.reserved[at.rank] += at.whole - need
+		p.room[at.rank] -= n
+		p.load[at.rank]++
+		p.give(Chunk{Request: r, Tokens: n, Logits: at.found+n == r.Target, Admit: true, Rank: at.rank, pages: need, from: at.found})
 	}
 }
 
 // give puts a chunk into the schedule.
 func (p *Schedule) give(c Chunk) {
-	p.available -= c.pages
+	p.available[c.Rank] -= c.pages
 	p.budget -= c.Tokens
 	p.Shape = p.Shape.add(c.from, c.Tokens, c.Logits)
 	p.Chunks = append(p.Chunks, c)
@@ -218,9 +218,9 @@ func (p *Schedule) give(c Chunk) {
 
 // chunk is how many of the left tokens after those computed the step has room for, of a prompt that is read from began on. A part
 // of what is left ends with a page, so that others can share all of it.
-func (p *Schedule) chunk(computed, left, began int) int {
+func (p *Schedule) chunk(rank, computed, left, began int) int {
 	o := &p.state.options
-	n := min(left, p.budget)
+	n := min(left, p.budget, p.room[rank])
 	if o.Whole && n < left {
 		return 0
 	}

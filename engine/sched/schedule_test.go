@@ -23,7 +23,7 @@ func TestEveryRequestEnds(t *testing.T) {
 				r := rapid.SampledFrom(s.all).Draw(t, "which")
 				if !s.finished[r] {
 					if r.Swapped {
-						s.cache.host += (r.Computed + s.cache.size - 1) / s.cache.size
+						s.cache[0].host += s.state.options.pagesFor(r.Computed)
 					}
 					s.finish(r)
 				}
@@ -227,7 +227,7 @@ func TestReadingBeginsInCache(t *testing.T) {
 		}
 		var schedule Schedule
 		for range 3 {
-			s.Schedule(&schedule, cache, 0)
+			s.Schedule(&schedule, caches{cache}, 0)
 			if c := schedule.Chunks[1]; c.Request != r || c.Tokens != want {
 				t.Fatalf("%d pages in the cache: %+v; want %d tokens", common, c, want)
 			}
@@ -263,7 +263,7 @@ func (test scheduleTest) run(t *testing.T) {
 	}
 	s, cache := newState(t, o, copies(test.running), copies(test.waiting))
 	var schedule Schedule
-	s.Schedule(&schedule, cache, 100)
+	s.Schedule(&schedule, caches{cache}, 100)
 	if len(schedule.Chunks) != len(test.chunks) || len(schedule.Preempt) != len(test.preempt) {
 		t.Fatalf("%d chunks, %d preempted: %+v", len(schedule.Chunks), len(schedule.Preempt), schedule)
 	}
@@ -293,7 +293,7 @@ func TestSwapOrRecompute(t *testing.T) {
 		s, cache := newState(t, o, []*Request{old, newest}, nil)
 		cache.host = test.host
 		var schedule Schedule
-		s.Schedule(&schedule, cache, 0)
+		s.Schedule(&schedule, caches{cache}, 0)
 		if want := []Preemption{{newest, test.want}}; !slices.Equal(schedule.Preempt, want) {
 			t.Errorf("%+v: %+v", test, schedule.Preempt)
 		}
@@ -368,9 +368,9 @@ func TestLongestPrefixIsRefreshed(t *testing.T) {
 	odd, even := &Request{Target: 100}, &Request{Target: 100}
 	s, cache := newState(t, o, nil, []*Request{odd, even})
 	even.ID, cache.common = 2, 3 // even ones have the common beginning
-	s.Refresh(cache)
+	s.Refresh(caches{cache})
 	var schedule Schedule
-	s.Schedule(&schedule, cache, 0)
+	s.Schedule(&schedule, caches{cache}, 0)
 	if got := schedule.Chunks[0]; got.Request != even || got.Tokens != 52 {
 		t.Errorf("first is %+v of %+v; want 52 tokens of the one with 48 in the cache", got, got.Request)
 	}

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 
 	"pgregory.net/rapid"
 )
@@ -11,7 +12,7 @@ import (
 type simulation struct {
 	state    *State
 	schedule Schedule
-	cache    *counting
+	cache    caches
 	now      int64
 	all      []*Request
 	answer   map[*Request]int // the target at which it ends
@@ -27,6 +28,15 @@ type counting struct {
 	common      int              // pages of it that are in the cache
 	host        int              // pages
 }
+
+// caches are those of the ranks. Only the first has host memory.
+type caches []*counting
+
+func (c caches) Available(rank int) int                        { return c[rank].Available() }
+func (c caches) Need(r *Request, tokens int) int               { return c[r.Rank].Need(r, tokens) }
+func (c caches) Returns(r *Request) int                        { return c[r.Rank].Returns(r) }
+func (c caches) Match(r *Request, rank int) (tokens, idle int) { return c[rank].Match(r) }
+func (c caches) HostAvailable() int                            { return c[0].host }
 
 func (c *counting) held() int {
 	most := 0
@@ -59,8 +69,6 @@ func (c *counting) Match(r *Request) (tokens, idle int) {
 	return n * c.size, max(0, n-c.held())
 }
 
-func (c *counting) HostAvailable() int { return c.host }
-
 func (c *counting) release(r *Request) {
 	delete(c.own, r)
 	delete(c.sharing, r)
@@ -85,27 +93,27 @@ func (s *simulation) step() error {
 	s.state.Commit(&s.schedule)
 	for _, p := range s.schedule.Preempt {
 		if p.Swap {
-			s.cache.host -= (p.Request.Computed + s.cache.size - 1) / s.cache.size
+			s.cache[0].host -= s.state.options.pagesFor(p.Request.Computed)
 		}
-		s.cache.release(p.Request)
+		s.cache[p.Request.Rank].release(p.Request)
 	}
 	for _, c := range s.schedule.Chunks {
-		r := c.Request
+		r, cache := c.Request, s.cache[c.Rank]
 		switch {
 		case r.Swapped:
 			r.Swapped = false
-			s.cache.host += (r.Computed + s.cache.size - 1) / s.cache.size
+			s.cache[0].host += s.state.options.pagesFor(r.Computed)
 		case c.Admit:
-			tokens, _ := s.cache.Match(r)
+			tokens, _ := cache.Match(r)
 			r.Computed = tokens
-			s.cache.sharing[r] = tokens / s.cache.size
+			cache.sharing[r] = tokens / cache.size
 		}
 		n := min(c.Tokens, r.left())
-		need := s.cache.Need(r, n)
-		if need > s.cache.Available() {
-			return fmt.Errorf("request %d needs %d pages for its %d tokens; the schedule leaves it %d", r.ID, need, n, s.cache.Available())
+		need := cache.Need(r, n)
+		if need > cache.Available() {
+			return fmt.Errorf("request %d needs %d pages for its %d tokens; the schedule leaves it %d", r.ID, need, n, cache.Available())
 		}
-		s.cache.take(r, need)
+		cache.take(r, need)
 		if r.Computed += n; r.Computed < r.Target {
 			continue
 		}
@@ -120,12 +128,12 @@ func (s *simulation) step() error {
 
 func (s *simulation) finish(r *Request) {
 	s.state.Remove(r)
-	if r.ID%2 == 0 && s.cache.sharing[r] == s.cache.common && s.cache.own[r] > 0 {
-		s.cache.common++ // its first own page stays as part of the common beginning
-		s.cache.sharing[r]++
-		s.cache.own[r]--
+	if c := s.cache[r.Rank]; r.ID%2 == 0 && c.sharing[r] == c.common && c.own[r] > 0 {
+		c.common++ // its first own page stays as part of the common beginning
+		c.sharing[r]++
+		c.own[r]--
 	}
-	s.cache.release(r)
+	s.cache[r.Rank].release(r)
 	s.finished[r] = true
 }
 
@@ -133,9 +141,13 @@ func (s *simulation) finish(r *Request) {
 func (s *simulation) check() error {
 	o := &s.state.options
 	seen := map[*Request]bool{}
-	pages, host := s.cache.Available(), s.cache.host
+	var pages, prompts []int // of each rank: pages that are left, and tokens of prompts
+	for rank := range s.cache {
+		pages, prompts = append(pages, s.cache.Available(rank)), append(prompts, 0)
+	}
+	host := s.cache[0].host
 	for _, p := range s.schedule.Preempt {
-		pages += s.cache.Returns(p.Request)
+		pages[p.Request.Rank] += s.cache.Returns(p.Request)
 		if p.Swap {
 			host -= o.pagesFor(p.Request.Computed)
 		}
@@ -154,7 +166,13 @@ func (s *simulation) check() error {
 		}
 		seen[c.Request] = true
 		tokens += c.Tokens
-		pages -= c.pages
+		pages[c.Rank] -= c.pages
+		if !c.Admit && c.Rank != c.Request.Rank {
+			return fmt.Errorf("request %d runs on rank %d and gets pages of rank %d", c.Request.ID, c.Request.Rank, c.Rank)
+		}
+		if prompts[c.Rank] += c.Tokens; c.Request.left() <= short {
+			prompts[c.Rank] -= c.Tokens
+		}
 		if c.Admit {
 			seqs++
 			if len(s.schedule.Preempt) > 0 {
@@ -165,8 +183,11 @@ func (s *simulation) check() error {
 	if tokens > o.MaxBatchedTokens || seqs > o.MaxSeqs || tokens != s.schedule.Shape.Tokens {
 		return fmt.Errorf("%d tokens (shape: %d) of %d, %d requests of %d", tokens, s.schedule.Shape.Tokens, o.MaxBatchedTokens, seqs, o.MaxSeqs)
 	}
-	if p := &s.schedule; p.available != pages || p.host != host || p.budget != o.MaxBatchedTokens-tokens || pages < 0 || host < 0 {
+	if p := &s.schedule; !slices.Equal(p.available, pages) || p.host != host || p.budget != o.MaxBatchedTokens-tokens || slices.Min(pages) < 0 || host < 0 {
 		return fmt.Errorf("the schedule leaves %d pages, %d host pages, %d tokens; it counts %d, %d, %d", pages, host, o.MaxBatchedTokens-tokens, p.available, p.host, p.budget)
+	}
+	if most := slices.Max(prompts); len(s.cache) > 1 && most > o.share()+short && !o.Whole {
+		return fmt.Errorf("a rank has %d tokens of prompts, and an equal share of the step is %d", most, o.share())
 	}
 	for _, r := range s.state.running {
 		if r.left() == 1 && !seen[r] {
@@ -179,13 +200,18 @@ func (s *simulation) check() error {
 	return nil
 }
 
-// newSimulation draws settings and makes an empty engine.
+// newSimulation draws settings and makes an empty engine of one or several ranks.
 func newSimulation(t *rapid.T) *simulation {
+	return newSimulationOf(t, rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "ranks"))
+}
+
+func newSimulationOf(t *rapid.T, ranks int) *simulation {
 	size := rapid.SampledFrom([]int{1, 4, 16}).Draw(t, "page size")
 	seqs := rapid.IntRange(1, 8).Draw(t, "max seqs")
 	o := Options{
 		Policy:           rapid.SampledFrom([]Policy{FCFS, ByPriority, LongestPrefix}).Draw(t, "policy"),
 		Pages:            rapid.IntRange(1, 40).Draw(t, "pages"),
+		Ranks:            ranks,
 		PageSize:         size,
 		MaxContext:       200,
 		MaxBatchedTokens: seqs + size + rapid.IntRange(0, 60).Draw(t, "tokens"),
@@ -218,9 +244,14 @@ func newSimulation(t *rapid.T) *simulation {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var cache caches
+	for range ranks {
+		cache = append(cache, &counting{size: size, pages: o.Pages, own: map[*Request]int{}, sharing: map[*Request]int{}})
+	}
+	cache[0].host = rapid.IntRange(0, 10).Draw(t, "host")
 	return &simulation{
 		state:    state,
-		cache:    &counting{size: size, pages: o.Pages, own: map[*Request]int{}, sharing: map[*Request]int{}, host: rapid.IntRange(0, 10).Draw(t, "host")},
+		cache:    cache,
 		answer:   map[*Request]int{},
 		finished: map[*Request]bool{},
 	}

@@ -145,7 +145,7 @@ func (s *State) Refresh(cache Cache) {
 	for range min(few, n) {
 		s.asked = (s.asked + 1) % n
 		r := s.waiting.items()[s.asked]
-		r.Cached, _ = cache.Match(r)
+		r.Cached = s.Cached(cache, r)
 	}
 }
 
@@ -167,7 +167,7 @@ func (s *State) Commit(schedule *Schedule) {
 	for _, c := range schedule.Chunks {
 		if c.Admit {
 			s.dequeue(c.Request)
-			c.Request.place, c.Request.began = running, c.from
+			c.Request.place, c.Request.began, c.Request.Rank = running, c.from, c.Rank
 			s.running = append(s.running, c.Request)
 			s.held = 0
 		}
