@@ -39,7 +39,7 @@ type Options struct {
 	Policy      string // in which order waiting requests are taken: fcfs, priority, longest-prefix …; "" is fcfs (see ridge serve --help)
 	PrefixIndex string // how cached beginnings of prompts are found: radix, hash or none; "" is radix
 	MaxWaiting  int    // requests that wait at most, more are refused with ErrQueueFull; 0: 4096
-	StepTokens  int    // tokens that a step computes at most; 0: 512, on a GPU that has all layers 2048, on each device of Layout.Sequence
+	StepTokens  int    // tokens that a step computes at most; 0: 512, on a GPU that has all layers 2048, on each device of Layout.Sequence or Layout.Data
 
 	// TargetITL is the time between two tokens of an answer that prompts beside it should leave. 0: what a step's answers take alone, four times
 	// over, by the prices of steps; NoTargetITL: any time, prompts are read in chunks as large as a step.
@@ -127,7 +127,7 @@ func (o Options) stepTokens() int {
 	if o.GPULayers != 0 || o.CPUExperts != 0 { // the CPU is what steps wait for
 		name = "cpu"
 	}
-	return cmp.Or(o.StepTokens, device.StepTokens(name)*max(o.Layout.Sequence, 1))
+	return cmp.Or(o.StepTokens, device.StepTokens(name)*max(o.Layout.Sequence, o.Layout.Data, 1))
 }
 
 // maxContext is the most tokens of a context: positions have 32 bits, and what a cache takes is counted in 64.

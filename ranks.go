@@ -66,7 +66,7 @@ func (r Ranks) check(l Layout, backend string) error {
 	n := l.Devices()
 	switch {
 	case n == 1:
-		return errors.New("ridge: Ranks has a Rendezvous and the layout one device; give Tensor (--tp), Pipeline (--pp) or Sequence (--sp), whose product is the number of ranks")
+		return errors.New("ridge: Ranks has a Rendezvous and the layout one device; give Tensor (--tp), Pipeline (--pp), Sequence (--sp) or Data (--dp), whose product is the number of ranks")
 	case r.Number < 0 || r.Number >= n:
 		return fmt.Errorf("ridge: Ranks.Number (--rank) is %d; the layout %s has %d ranks, counted from 0", r.Number, l.passes(), n)
 	}

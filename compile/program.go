@@ -92,7 +92,11 @@ func CompileRank(part, whole *graph.Graph, dev backend.Device, files Tensors, li
 
 // compileRank is Compile for one of several devices. groups are those of the whole model; the graph may have caches of some of them.
 func compileRank(g *graph.Graph, dev backend.Device, files Tensors, lim backend.Limits, groups []graph.CacheGroup, ranks Ranks) (*Program, error) {
-	p := &Program{Graph: g, limits: lim.OfRank(), dev: dev, groups: groupsOf(g, groups), ranks: ranks, where: map[*graph.Value]backend.Buffer{}}
+	whole := lim
+	if g.Sequence.Own {
+		lim = lim.OfRank()
+	}
+	p := &Program{Graph: g, limits: lim, dev: dev, groups: groupsOf(g, groups), ranks: ranks, where: map[*graph.Value]backend.Buffer{}}
 	if s := g.Sequence; s.Ranks > 1 {
 		var err error
 		if p.limits.PageSize, err = s.PageSize(lim.PageSize); err != nil {
@@ -101,8 +105,8 @@ func compileRank(g *graph.Graph, dev backend.Device, files Tensors, lim backend.
 		if p.seq, err = newSequence(s, ranks.Sequence, p.limits.PageSize); err != nil {
 			return nil, err
 		}
-		if s.Own && lim.Ranks != s.Ranks {
-			return nil, fmt.Errorf("compile: the pages of %d devices for a graph of %d that have sequences of their own", lim.Ranks, s.Ranks)
+		if s.Own && whole.Ranks != s.Ranks {
+			return nil, fmt.Errorf("compile: the pages of %d devices for a graph of %d that have sequences of their own", whole.Ranks, s.Ranks)
 		}
 		p.seq.limits = p.limits
 	}

@@ -19,7 +19,7 @@ func addEngine(cmd *cobra.Command, o *ridge.Options) {
 	fl.IntVar(&o.Parallel, "max-num-seqs", 0, "requests that run at once; 0: 8; --parallel is the same")
 	alias(fl, "parallel", "max-num-seqs")
 	fl.IntVar(&o.MaxWaiting, "max-waiting", 0, "longest queue; further requests are refused with status 429; 0: 4096")
-	fl.IntVar(&o.StepTokens, "max-num-batched-tokens", 0, "most tokens of a step; 0: 512, on a GPU 2048, on each device of --sp")
+	fl.IntVar(&o.StepTokens, "max-num-batched-tokens", 0, "most tokens of a step; 0: 512, on a GPU 2048, on each device of --sp or --dp")
 	fl.Var((*targetFlag)(&o.TargetITL), "target-itl", "inter-token latency (ITL) that prefill chunks must leave to decoding requests, such as 50ms: chunks get the size that this allows; default: 5 times what a step takes with the decoding requests alone; 0: chunks fill the step")
 	addPolicy(fl, (*sched.Policy)(&o.Policy), sched.FCFS)
 	fl.DurationVar(&o.AgingBound, "aging-bound", 0, "longest time that --policy longest-prefix, or requests whose LoRA adapters are in slots, may be preferred to one that waits; 0: 10s")

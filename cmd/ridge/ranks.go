@@ -44,8 +44,8 @@ const (
 const leaderPort = "29500"
 
 func (f *rankFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.how, "ranks", "", "process: every device of --tp, --pp and --sp is a process of its own on this host, started by this one; default: all are of this process, unless --rendezvous is given")
-	fl.StringVar(&f.rendezvous, "rendezvous", "", "HOST:PORT of rank 0, at which the ranks of --tp × --pp × --sp processes meet, started by mpirun, LeaderWorkerSet (default: its leader, port "+leaderPort+") or by hand with --rank")
+	fl.StringVar(&f.how, "ranks", "", "process: every device of --tp, --pp, --sp and --dp is a process of its own on this host, started by this one; default: all are of this process, unless --rendezvous is given")
+	fl.StringVar(&f.rendezvous, "rendezvous", "", "HOST:PORT of rank 0, at which the ranks of --tp × --pp × --sp × --dp processes meet, started by mpirun, LeaderWorkerSet (default: its leader, port "+leaderPort+") or by hand with --rank")
 	fl.IntVar(&f.number, "rank", -1, "number of this process among those that meet at --rendezvous, from 0; default: what mpirun, Slurm or LeaderWorkerSet say")
 	fl.StringVar(&f.secret, "rank-secret-file", "", "file with what ranks prove to each other that they know, 16 bytes or more; default: the variable "+secretVariable)
 	fl.StringVar(&f.transport, "rank-transport", "", "what devices exchange activations through: shm (shared memory of one host), tcp or mpi (by the MPI whose mpirun has started the ranks), and on GPUs, of one process too, nccl or peer (Ridge's own kernels); default: shm where it is shared, and else tcp; on GPUs their kernels where they reach each other, and else NCCL")
@@ -154,7 +154,7 @@ func divideThreads(o *ridge.Options) {
 func (f *rankFlags) start(ctx context.Context, o *ridge.Options) error {
 	n := o.Layout.Devices()
 	if n == 1 {
-		return errors.New("--ranks process with one device; give --tp or --pp")
+		return errors.New("--ranks process with one device; give --tp, --pp, --sp or --dp")
 	}
 	if err := o.Layout.Check(); err != nil {
 		return err

@@ -193,7 +193,7 @@ func TestRankNumber(t *testing.T) {
 		"MPICH":         {rankFlags{number: -1, rendezvous: "h:1"}, map[string]string{"PMI_RANK": "1", "PMI_SIZE": "2", secretVariable: "s"}, ridge.Ranks{Number: 1, Rendezvous: "h:1", Secret: "s"}, ""},
 		"Open MPI":      {rankFlags{number: -1, rendezvous: "h:1"}, map[string]string{"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", secretVariable: "s"}, ridge.Ranks{Number: 1, Rendezvous: "h:1", Secret: "s"}, ""},
 		"Kubernetes":    {rankFlags{number: -1}, map[string]string{"LWS_LEADER_ADDRESS": "leader.pods", "LWS_WORKER_INDEX": "1", "LWS_GROUP_SIZE": "2", secretVariable: "s"}, ridge.Ranks{Number: 1, Rendezvous: "leader.pods:29500", Secret: "s"}, ""},
-		"another size":  {rankFlags{number: -1, rendezvous: "h:1"}, map[string]string{"PMI_RANK": "1", "PMI_SIZE": "4", secretVariable: "s"}, ridge.Ranks{}, "MPICH has started 4 processes (PMI_SIZE), and --tp 2 × --pp 1 × --sp 1 are 2"},
+		"another size":  {rankFlags{number: -1, rendezvous: "h:1"}, map[string]string{"PMI_RANK": "1", "PMI_SIZE": "4", secretVariable: "s"}, ridge.Ranks{}, "MPICH has started 4 processes (PMI_SIZE), and --tp 2 × --pp 1 × --sp 1 × --dp 1 are 2"},
 		"no secret":     {flags: rankFlags{number: 1, rendezvous: "h:1"}, err: "need a secret"},
 		"no number":     {flags: rankFlags{number: -1, rendezvous: "h:1", secret: secret}, err: "which rank this is is not known"},
 		"no rendezvous": {flags: rankFlags{number: 1}, err: "--rank is for --rendezvous"},
