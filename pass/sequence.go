@@ -77,9 +77,10 @@ func (l Layout) checkSequence(g *graph.Graph) error {
 	return nil
 }
 
-// Fit is the layout with a method of dividing rows, if it has none: of those that the graph can have the one whose devices keep fewer bytes of a token or, where those are alike, send fewer for a
+// Fit is the layout as devices have it: with the layers of its stages Balanced, and with a method of dividing rows, if it has none: of those that the graph can have the one whose devices keep fewer bytes of a token or, where those are alike, send fewer for a
 // prompt. It says why the graph can have none, as Check does.
 func (l Layout) Fit(g *graph.Graph) (Layout, error) {
+	l = l.Balanced(g)
 	if l.Sequence <= 1 || l.Method != "" {
 		return l, l.Check(g)
 	}

@@ -57,11 +57,12 @@ func (lim Limits) Check() error {
 	return nil
 }
 
-// New prices a graph in a layout over devices, after the passes up to until. It does not check whether the model fits.
+// New prices a graph in a layout over devices, with the layers of its stages pass.Layout.Balanced, after the passes up to until. It does not check whether the model fits.
 func New(g *graph.Graph, dev *price.Profile, l pass.Layout, lim Limits, until string, o pass.Options) (*Setup, error) {
 	if err := lim.Check(); err != nil {
 		return nil, err
 	}
+	l = l.Balanced(g)
 	if l.Sequence > 1 && l.Method == "" {
 		return cheapest(g, dev, l, lim, until, o)
 	}
