@@ -19,6 +19,9 @@ type Explanation struct {
 	CachedShared int `json:"cached_shared_tokens,omitempty"`
 	CachedPeer   int `json:"cached_peer_tokens,omitempty"` // that another server has computed
 
+	// Idle is how long stages of a pipeline had no step, for lack of other requests, while they were at this one's steps: their share of that time. It is in Parts.
+	Idle float64 `json:"idle_stages_seconds,omitempty"`
+
 	Saved float64 `json:"cached_seconds"` // what computing them would have taken
 	// Stranded is the next tokens of the prompt that the cache had too, but without the state of recurrent layers, or the window, to go on from.
 	Stranded int `json:"cached_without_state_tokens,omitempty"`
@@ -47,6 +50,7 @@ func (m *Model) Explain(f *Finish) Explanation {
 		}
 	}
 	a := &f.account
+	x.Idle = a.Idle.Seconds()
 	add("template and tokenizing", f.Wall-a.Sum())
 	add("queue", a.Queue)
 	for c := range price.Causes {

@@ -19,6 +19,7 @@ type InFlight struct {
 	prompts  []promptRow       // of the logits, that predict tokens of prompts
 	samples  []sampling.Sample // that a device is asked for
 	results  []sampling.Result // one for each of samples
+	idle     float64           // the part of a pipeline's stages that had no step while its last one was at this
 	deferred bool              // it is sampled from only when the previous step has been collected
 
 	drafts   Step // what a Step says of the drafts that the step verifies
@@ -80,7 +81,7 @@ func (b *buffers) other(current *InFlight, behind []*InFlight) *InFlight {
 		*b = append(*b, f)
 	}
 	f.requests, f.outputs, f.samples, f.deferred = f.requests[:0], f.outputs[:0], f.samples[:0], false
-	f.prompts, f.drafts = f.prompts[:0], Step{}
+	f.prompts, f.drafts, f.idle = f.prompts[:0], Step{}, 0
 	return f
 }
 

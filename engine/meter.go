@@ -60,7 +60,7 @@ func (m *meter) deviceDone(f *InFlight) {
 // charge divides the time since the previous step among the step's requests.
 func (m *meter) charge(f *InFlight, began time.Time) {
 	f.batch.Step(&f.size)
-	m.divider.Begin(account.Step{Number: m.stats.Steps + 1, Size: &f.size, Began: began, Launched: f.launched, Ready: f.ready})
+	m.divider.Begin(account.Step{Number: m.stats.Steps + 1, Size: &f.size, Began: began, Launched: f.launched, Ready: f.ready, Idle: f.idle})
 	for i := range f.requests {
 		if r := f.requests[i].request; !r.ended {
 			m.divider.Charge(&r.ledger, i, r.output > 0)

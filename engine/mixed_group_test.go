@@ -122,6 +122,19 @@ func TestMixedGroup(t *testing.T) {
 	}
 }
 
+// TestIdleStages: an answer that is alone leaves one of two stages without a step, and its account says so.
+func TestIdleStages(t *testing.T) {
+	e := startMixed(t, true, 1, roomy, works)
+	a := wait(t, submit(t, e, context.Background(), request(1, 20, 12))).final.Account
+	var steps time.Duration
+	for c := range a.Prefill {
+		steps += a.Prefill[c] + a.Decode[c]
+	}
+	if steps += a.OtherRequests; a.Idle < steps*4/10 || a.Idle > steps/2 {
+		t.Errorf("stages had no step for %s of %s", a.Idle, steps)
+	}
+}
+
 // TestMixedRankFails: a step that fails, or panics, on a device of either stage fails alone, at whichever step that is, with others in flight: the requests' tokens are those without the failure.
 func TestMixedRankFails(t *testing.T) {
 	one := start(t, roomy)

@@ -69,6 +69,7 @@ func (l *loop) stepPipelined(current *InFlight) (next *InFlight, err error) {
 		p.behind = append(p.behind, f)
 	}
 	at = current
+	current.idle = 1 - float64(1+len(p.behind))/float64(p.stages)
 	if err := p.prog.End(); err != nil {
 		return nil, err
 	}

@@ -16,6 +16,9 @@ func printExplanation(out io.Writer, x ridge.Explanation) {
 	}
 	fmt.Fprintf(w, "total\t%.2f ms\t\t\n", 1e3*x.Wall)
 	fmt.Fprintf(w, "roofline\t%.2f ms\t%.1f %%\t\n", 1e3*x.Floor, 100*x.Floor/max(x.Wall, 1e-9))
+	if x.Idle > 0 {
+		fmt.Fprintf(w, "stages without a step (bubbles)\t%.2f ms\t%.1f %%\t\n", 1e3*x.Idle, 100*x.Idle/max(x.Wall, 1e-9))
+	}
 	if x.Stranded > 0 {
 		fmt.Fprintf(w, "%d more tokens were cached, without the state or the window to go on from them\t\t\t\n", x.Stranded)
 	}

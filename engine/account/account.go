@@ -17,6 +17,9 @@ type Account struct {
 	Host          time.Duration               // between steps: scheduling, sampling, handing out
 	Prefill       [price.Causes]time.Duration // its part of the steps before its first token, by what they waited for
 	Decode        [price.Causes]time.Duration // and of those after it
+
+	// Idle is how long stages of a pipeline had no step at all while the request's steps were computed: its share of the stages. It is in the parts above.
+	Idle time.Duration
 }
 
 // Sum is all the time.
@@ -83,6 +86,7 @@ type Step struct {
 	Began    time.Time // when the previous one had ended
 	Launched time.Time // when the device began it
 	Ready    time.Time // when the device had done it
+	Idle     float64   // the part of a pipeline's stages that had no step
 }
 
 // Divider divides the time of steps among their requests. Without an Explainer all that a device does counts as arithmetic.
@@ -125,6 +129,7 @@ func (d *Divider) Charge(l *Ledger, i int, decoding bool) {
 		left -= part
 	}
 	l.account.OtherRequests += left
+	l.account.Idle += time.Duration(s.Idle * float64(device))
 	l.until, l.step, l.preempted = s.Ready, s.Number, false
 }
 

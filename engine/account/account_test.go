@@ -63,10 +63,10 @@ func TestPartsAddUp(t *testing.T) {
 func TestShareOfAStep(t *testing.T) {
 	start := time.Unix(1, 0)
 	l, d := Open(start), NewDivider(perToken{})
-	d.Begin(Step{Number: 1, Size: &graph.Step{Seqs: []graph.Seq{{New: 6}, {New: 3}}}, Began: start, Launched: start.Add(time.Second), Ready: start.Add(10 * time.Second)})
+	d.Begin(Step{Number: 1, Size: &graph.Step{Seqs: []graph.Seq{{New: 6}, {New: 3}}}, Began: start, Launched: start.Add(time.Second), Ready: start.Add(10 * time.Second), Idle: 0.5})
 	d.Charge(&l, 1, false)
 	a := l.Close(start.Add(11 * time.Second))
-	if a.Host != 2*time.Second || a.Prefill[price.ByCompute] != 3*time.Second || a.OtherRequests != 6*time.Second || a.Queue != 0 {
-		t.Errorf("%+v; 2 s of the host, 3 s of computing and 6 s of other requests are right", a)
+	if a.Host != 2*time.Second || a.Prefill[price.ByCompute] != 3*time.Second || a.OtherRequests != 6*time.Second || a.Queue != 0 || a.Idle != 4500*time.Millisecond {
+		t.Errorf("%+v; 2 s of the host, 3 s of computing and 6 s of other requests are right, and 4.5 s of the step's 9 in which half of the stages had nothing to do", a)
 	}
 }
