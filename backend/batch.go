@@ -86,6 +86,42 @@ func (b *Batch) Past(s int) int { return int(b.KVLen[s] - (b.QStart[s+1] - b.QSt
 // Seqs is the number of sequences.
 func (b *Batch) Seqs() int { return len(b.KVLen) }
 
+// RankOf is which of the devices with sequences of their own (Limits.Ranks) has a sequence: the one whose pages those of the sequence are.
+func (b *Batch) RankOf(lim Limits, s int) int {
+	for i := range b.Tables {
+		each := max(lim.GroupPages(i)/max(lim.Ranks, 1), 1)
+		switch t := &b.Tables[i]; {
+		case len(t.Slots) > 0:
+			return int(t.Slots[b.QStart[s]]) / (each * lim.PageSize)
+		case len(t.States) > 0:
+			return int(t.States[s]) / each
+		}
+	}
+	return 0
+}
+
+// StepOf is Step of the sequences that one of the devices with sequences of their own has.
+func (b *Batch) StepOf(lim Limits, rank int, s *graph.Step) {
+	s.Seqs, s.Logits, s.Adapters = s.Seqs[:0], 0, s.Adapters[:0]
+	next := 0
+	for i := range b.KVLen {
+		own := b.RankOf(lim, i) == rank
+		if own {
+			s.Seqs = append(s.Seqs, graph.Seq{New: int(b.QStart[i+1] - b.QStart[i]), Past: b.Past(i)})
+		}
+		for ; next < len(b.LogitsIndices) && b.LogitsIndices[next] < b.QStart[i+1]; next++ {
+			if own {
+				s.Logits++
+			}
+		}
+		for _, a := range b.Adapters {
+			if own && int(a.Seq) == i {
+				s.Adapters = append(s.Adapters, graph.StepAdapter{Seq: len(s.Seqs) - 1, Skip: int(a.Skip), Slot: int(a.Slot), Rank: int(a.Rank), Bytes: int(a.Bytes)})
+			}
+		}
+	}
+}
+
 // Rows is how many rows a value of this kind has in the step.
 func (b *Batch) Rows(r graph.Rows) int {
 	if r == graph.Logits {

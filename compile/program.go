@@ -108,7 +108,7 @@ func compileRank(g *graph.Graph, dev backend.Device, files Tensors, lim backend.
 		if s.Own && whole.Ranks != s.Ranks {
 			return nil, fmt.Errorf("compile: the pages of %d devices for a graph of %d that have sequences of their own", whole.Ranks, s.Ranks)
 		}
-		p.seq.limits = p.limits
+		p.seq.limits, p.seq.all = p.limits, whole
 	}
 	if err := p.build(files); err != nil {
 		p.Close()

@@ -13,11 +13,11 @@ type sequence struct {
 	graph.Sequence
 	peers comm.Communicator
 	zigzag
-	limits backend.Limits // of this device
-	rows   [][]int32      // of each device: its rows of the step, ascending
-	every  []int32        // row of the step
-	seqOf  []int32        // of each of them
-	local  backend.Batch
+	limits, all backend.Limits // of this device, and of all together
+	rows        [][]int32      // of each device: its rows of the step, ascending
+	every       []int32        // row of the step
+	seqOf       []int32        // of each of them
+	local       backend.Batch
 	// Rows that have come to this device's experts: see dispatch.
 	arrived backend.Batch
 	to      []int32 // of each sequence of the step: its number in local; -1: it has no rows here
@@ -53,7 +53,10 @@ func (s *sequence) divide(b *backend.Batch) {
 	}
 	all := len(b.Tokens)
 	for q := range b.Seqs() {
-		first, of := b.Past(q)-int(b.QStart[q]), s.has(b, q)
+		first, of := b.Past(q)-int(b.QStart[q]), 0
+		if s.Own {
+			of = b.RankOf(s.all, q)
+		}
 		for r := b.QStart[q]; r < b.QStart[q+1]; r++ {
 			s.seqOf, s.every = append(s.seqOf, int32(q)), append(s.every, r)
 			owner := int(r) * s.Ranks / all // as many rows each
@@ -67,22 +70,6 @@ func (s *sequence) divide(b *backend.Batch) {
 		}
 	}
 	s.take(b)
-}
-
-// has is which device has a sequence of the step, where each has sequences of its own: it is the one whose pages those of the sequence are.
-func (s *sequence) has(b *backend.Batch, q int) int {
-	if !s.Own {
-		return 0
-	}
-	for i := range b.Tables {
-		switch t := &b.Tables[i]; {
-		case len(t.Slots) > 0:
-			return int(t.Slots[b.QStart[q]]) / (s.limits.GroupPages(i) * s.limits.PageSize)
-		case len(t.States) > 0:
-			return int(t.States[q]) / s.limits.GroupPages(i)
-		}
-	}
-	return 0
 }
 
 // holds makes the number of a page among those of all devices that among this one's; false: it is another one's.

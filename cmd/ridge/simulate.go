@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/engine/draft"
@@ -40,6 +41,8 @@ type simulateFlags struct {
 	tensor   int
 	pipeline int
 	sequence int
+	expert   int
+	data     int
 	method   string
 	trace    traceFlags
 	shared   int
@@ -165,12 +168,14 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.tensor, "tp", 1, "tensor parallelism: devices that share every layer")
 	fl.IntVar(&f.pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers, of which each is at a step of its own")
 	addSequence(fl, &f.sequence, &f.method)
+	fl.IntVar(&f.expert, "ep", 1, "expert parallelism: devices of --tp, or all of --tp × --sp or --tp × --dp, among which the experts of each layer are divided")
+	fl.IntVar(&f.data, "dp", 1, "data-parallel attention: replicas of all but the experts, each with requests of its own; experts are divided among all of --tp × --dp")
 	fl.IntVar(&f.options.Concurrency, "concurrency", 0, "keep this many requests running and ignore the trace's arrival times; 0: use them")
 	fl.IntVar(&f.shared, "shared-prefix", 0, "tokens of a prefix that all prompts share, part of their length")
 	addPolicy(fl, &e.Policy, sched.FCFS)
 	fl.StringVar(&e.Index, "prefix-index", "radix", "prefix cache index: radix, hash, or none")
 	fl.IntVar(&e.MaxWaiting, "max-waiting", 0, "longest queue; further requests are refused; 0: 4096")
-	fl.IntVar(&f.limits.StepTokens, "max-num-batched-tokens", 0, "most tokens of a step; 0: 512, on each device of --sp")
+	fl.IntVar(&f.limits.StepTokens, "max-num-batched-tokens", 0, "most tokens of a step; 0: 512, on each device of --sp or --dp")
 	fl.IntVar(&f.limits.Sequences, "parallel", 64, "most requests that run at once")
 	fl.IntVar(&f.limits.Context, "ctx", 0, "longest prompt and answer together; 0: the model's, at most 8192 or the longest request of the trace")
 	fl.IntVar(&f.kvTokens, "kv-tokens", 0, "tokens of cache; 0: as many as fit, at most enough for all requests at their longest")
@@ -268,12 +273,15 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 		return err
 	}
 	if f.limits.StepTokens == 0 {
-		f.limits.StepTokens = 512 * max(f.sequence, 1)
+		f.limits.StepTokens = 512 * max(f.sequence, f.data, 1)
 	}
 	if f.limits.Context == 0 {
 		f.limits.Context = min(m.Config.Context, f.longest())
 	}
-	l := pass.Layout{Tensor: f.tensor, Pipeline: max(f.pipeline, 1), Data: 1}
+	if err := (ridge.Layout{Tensor: f.tensor, Pipeline: f.pipeline, Expert: f.expert, Data: f.data, Sequence: f.sequence}).Check(); err != nil {
+		return err
+	}
+	l := passLayout(ridge.Layout{Tensor: f.tensor, Pipeline: max(f.pipeline, 1), Expert: f.expert, Data: f.data})
 	if f.sequence > 1 {
 		l.Sequence, l.Method = f.sequence, f.method
 	} else if f.sequence < 1 || f.method != "" {
@@ -292,7 +300,7 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 	}
 	devices := s.Layout.Devices()
 	if devices > 1 && (f.target > 0 || len(f.learn) > 0 || f.accept != -1) {
-		return errors.New("--target-itl, --learn and --speculate are for one device; leave --tp, --pp and --sp out")
+		return errors.New("--target-itl, --learn and --speculate are for one device; leave --tp, --pp, --sp and --dp out")
 	}
 	if g, err = pass.Run(g, pass.All, o); err != nil {
 		return err
@@ -332,6 +340,12 @@ func (f *simulateFlags) setUp(m *model.Model) error {
 	}
 	f.setSwap(&lim, p, s.Memory.CacheToken*int64(page))
 	f.sharePages(&lim, g)
+	if s.Layout.OwnSequences() {
+		if f.swap > 0 || f.replicas.Count > 1 || f.apart.Prefill > 0 {
+			return errors.New("--dp is for one server whose pages stay on their devices; leave --swap-space, --replicas and --prefill out")
+		}
+		lim.Times(s.Layout.Data)
+	}
 	f.options.Limits = lim
 	return f.setApart(p, g, s)
 }

@@ -19,16 +19,17 @@ const small = 256
 // device implements backend.Device and backend.Viewer. Memory has no bytes and kernels do nothing; a step takes the time
 // that its size costs.
 type device struct {
-	clock *clock
-	vocab int
-	cost  func(*graph.Step) float64 // s
-	ran   func()                    // after each step's time has passed
-	given func()                    // when the device has been given a step; nil: no matter
-	step  graph.Step
-	rows  []float32 // logits
-	steps int64
-	spent time.Duration // in steps
-	page  time.Duration // that moving a page of the cache to host memory or back takes
+	clock  *clock
+	vocab  int
+	cost   func(*graph.Step) float64 // s
+	ran    func()                    // after each step's time has passed
+	given  func()                    // when the device has been given a step; nil: no matter
+	step   graph.Step
+	limits backend.Limits
+	rows   []float32 // logits
+	steps  int64
+	spent  time.Duration // in steps
+	page   time.Duration // that moving a page of the cache to host memory or back takes
 }
 
 // Info implements backend.Device.
@@ -63,8 +64,13 @@ func (d *device) Run(_ []backend.Launch, b *backend.Batch) error {
 
 // price is how long a step takes.
 func (d *device) price(b *backend.Batch) (time.Duration, error) {
-	b.Step(&d.step)
-	seconds := d.cost(&d.step)
+	var seconds float64
+	for rank := range max(d.limits.Ranks, 1) { // a step takes as long as on the device for which it takes longest
+		if b.Step(&d.step); d.limits.Ranks > 1 {
+			b.StepOf(d.limits, rank, &d.step)
+		}
+		seconds = max(seconds, d.cost(&d.step))
+	}
 	if !(seconds >= 0 && seconds < 1e6) {
 		return 0, fmt.Errorf("simulate: a step of %d tokens is priced at %g s", d.step.Tokens(), seconds)
 	}
@@ -142,7 +148,7 @@ func (nothing) Bytes() int64                                           { return 
 // program compiles the least graph that an engine can run: tokens in, logits out, and one cache for each group, so that a page is one
 // move. What the model's own graph would take is the price's business. With runsAhead it is for a device that samples.
 func (d *device) program(lim backend.Limits, runsAhead bool) (*compile.Program, error) {
-	d.rows = make([]float32, lim.Logits*d.vocab)
+	d.rows, d.limits = make([]float32, lim.Logits*d.vocab), lim
 	if lim.StatePages == 0 { // of a recording of before states were kept in pages
 		lim.StatePages = -1
 	}

@@ -54,7 +54,7 @@ func Run(o Options) (*Result, error) {
 	if o.Concurrency < 0 {
 		return nil, fmt.Errorf("simulate: %d requests cannot be under way at once; 0 (as they come) or more is possible", o.Concurrency)
 	}
-	room := min(o.Limits.SeqPages, o.Limits.Pages) * o.Limits.PageSize
+	room := min(o.Limits.SeqPages, o.Limits.OfRank().Pages) * o.Limits.PageSize
 	longest := newAnswer(o.Trace, room)
 	return serve(o, small, func(i int) engine.Request {
 		q := &o.Trace.Requests[i]
