@@ -51,6 +51,7 @@ type Kernel struct {
 	gemv     []gemvKernel // for more and more rows
 	threads  int          // of a block of those
 	sms      int
+	few      int // rows up to which they are faster than gemm
 	gemm     *gemmSM90
 	gemmSM80 *gemmSM80
 }
@@ -92,7 +93,10 @@ const (
 // New binds a problem to the kernels for a format that Has.
 func New(l *kernels.Loader, f quant.Format, p Problem, s Scratch) (*Kernel, error) {
 	lt := layouts[f]
-	k := &Kernel{base: newGemvParams(p), sms: l.SMs()}
+	k := &Kernel{base: newGemvParams(p), sms: l.SMs(), few: int8Rows}
+	if lt.sparse { // there is no GEMV in integers, and gemm leaves room for the next launch's blocks
+		k.few = 0
+	}
 	var err error
 	switch {
 	case !l.Hopper() && len(p.Parts) == 1: // as all are there: only Hopper fuses several
@@ -136,7 +140,7 @@ func (k *Kernel) Launch(s *driver.Stream, m int) error {
 	for m > 0 {
 		n := min(m, gemvRows)
 		switch {
-		case m > int8Rows && k.gemm != nil:
+		case m > k.few && k.gemm != nil:
 			return k.gemm.launch(s, m)
 		case m > gemvRows && k.gemmSM80 != nil:
 			n = min(m, gemmSM80Rows)
@@ -161,7 +165,7 @@ func (k *Kernel) Launch(s *driver.Stream, m int) error {
 // assembled, which takes the driver its time, where the others leave something to it.
 func (k *Kernel) findGemv(l *kernels.Loader, lt layout) error {
 	b := blockOf(l, lt)
-	if err := k.findInt8(l, lt, b, ""); err != nil || k.gemm != nil && len(k.gemv) == len(int8Names) {
+	if err := k.findInt8(l, lt, b, ""); err != nil || k.gemm != nil && len(k.gemv) == len(int8Names) || k.gemm != nil && k.few == 0 {
 		return err
 	}
 	eight, err := l.Kernel(lt.module, "gemv8", b.most)
