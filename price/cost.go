@@ -43,7 +43,7 @@ func (m *Model) cost(x *group, l *load, set residency) cost {
 			w, queries = q, true
 		}
 	}
-	c := cost{work: w, compute: float64(w.FLOPs) / p.FLOPs[x.number]}
+	c := cost{work: w, compute: float64(w.FLOPs) / (p.FLOPs[x.number] * x.skips)}
 	near := p.residency(w.ValueRead + w.ValueWrite)
 	var far, values, all traffic
 	far.add(set, w.WeightBytes+w.CacheRead+w.CacheWrite)

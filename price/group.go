@@ -19,6 +19,7 @@ type group struct {
 	heads  int64   // of attention's queries
 	curve  *Curve  // of a product
 	size   float64 // of its weight, as sizeOf
+	skips  float64 // how many times as fast as a dense one it is at the peak rates: the device leaves out what the weight does not store
 	coef   *Coef   // of everything else
 	rides  bool    // with the operation before it, in one launch
 
@@ -107,7 +108,7 @@ func keyOf(n *graph.Node) string {
 }
 
 func newGroup(n *graph.Node, p *Profile, windows []window) (*group, error) {
-	x := &group{class: classOf(n), number: numberOf(n, p), onRows: graph.Tokens, wide: n.Wide()}
+	x := &group{class: classOf(n), number: numberOf(n, p), skips: 1, onRows: graph.Tokens, wide: n.Wide()}
 	ring, rings := n.Op.(graph.RingAttention)
 	if (x.class == Collective || rings) && p.Link == 0 {
 		return nil, fmt.Errorf("price: profile %q has no link_bytes_per_second, which %s needs", p.Name, n.Op.Name())
@@ -129,6 +130,7 @@ func newGroup(n *graph.Node, p *Profile, windows []window) (*group, error) {
 	case Linear:
 		w := n.Weights[0]
 		x.curve, x.size = p.Fit.curve(w.Format), sizeOf(w.Out.Len()*w.In.Len())
+		x.skips = p.skips(x.number, w.Format)
 	case Collective:
 	case Attention:
 		x.coef, x.heads = &p.Fit.Attention, int64(n.In[0].Axis.Count)

@@ -1,6 +1,9 @@
 package price
 
-import "github.com/ridge-llm/ridge/graph"
+import (
+	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/quant"
+)
 
 // Number is a format in which a device does arithmetic, each with a peak rate of its own.
 type Number string
@@ -36,6 +39,15 @@ func numberOf(n *graph.Node, p *Profile) Number {
 		}
 	}
 	return F32
+}
+
+// skips is how many times the dense peak rate products with weights in a format are computed at: Hopper's kernels leave out what 2:4 sparse weights do not
+// store.
+func (p *Profile) skips(n Number, f quant.Format) float64 {
+	if s := f.Descriptor().Sparsity; s.Kept > 0 && n == BF16 && p.Kernels == "sm_90" {
+		return float64(s.Of) / float64(s.Kept)
+	}
+	return 1
 }
 
 // numberOfProduct is the format in which a product of inputs of a type runs, which it may round as it multiplies.

@@ -159,6 +159,33 @@ func TestFourBits(t *testing.T) {
 	}
 }
 
+// TestSparse: what 2:4 weights do not store costs no arithmetic on a GPU whose kernels leave it out, at the roofline half of it, and is multiplied elsewhere.
+func TestSparse(t *testing.T) {
+	for name, c := range map[string]struct{ roof, low, high float64 }{"h200": {2, 1.2, 1.6}, "a100-80gb": {1, 0.9, 1.1}} {
+		seconds := func(format string, fit *price.Fit) float64 {
+			p := *device(t, name)
+			p.Fit = fit
+			b := graph.NewBuilder("test", testkit.Lookup, p.ActType(), graph.F16)
+			axis := graph.Axis{Name: "a", Count: 8192, Size: 1}
+			g, err := b.Finish(b.Linear("y", b.Embed("x", b.Weight("embd", axis, axis), 0), b.Weight("w/"+format, axis, axis), nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := price.New(g, &p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m.Predict(&graph.Step{Logits: 1, Seqs: []graph.Seq{{New: 8192}}})
+		}
+		if gain := seconds("BF16", price.Roof()) / seconds("BF16_2_4", price.Roof()); math.Abs(gain-c.roof) > 0.15 { // the rows of x cost something too
+			t.Errorf("%s: at the roofline sparse weights are %.2f times as fast, and should be %g", name, gain, c.roof)
+		}
+		if gain := seconds("BF16", nil) / seconds("BF16_2_4", nil); gain < c.low || gain > c.high {
+			t.Errorf("%s: sparse weights are %.2f times as fast", name, gain)
+		}
+	}
+}
+
 // TestPredict: a prediction is the breakdown's sum, from a step and from a scheduler's shape of it, and allocates nothing.
 func TestPredict(t *testing.T) {
 	_, m := builtin(t, device(t, "zen4"))
