@@ -85,6 +85,17 @@ func (s *splitKV) firstSegment(row int) int { return s.seen[row].Low / attn.Segm
 // lastSegment is where they end.
 func (s *splitKV) lastSegment(row int) int { return (s.seen[row].High - 1) / attn.Segment }
 
+// segmentsOf is the first and the last segment that any of a sequence's tokens attends to: where keys are on several devices (Batch.Seen) it need not be
+// its first token that goes back furthest, nor its last that sees most.
+func (s *splitKV) segmentsOf(b *backend.Batch, q int) (first, last int) {
+	row, end := int(b.QStart[q]), int(b.QStart[q+1])
+	first, last = s.firstSegment(row), s.lastSegment(row)
+	for row++; row < end; row++ {
+		first, last = min(first, s.firstSegment(row)), max(last, s.lastSegment(row))
+	}
+	return first, last
+}
+
 func (s *splitKV) make(b *backend.Batch) {
 	s.tasks, s.combines, s.rows = s.tasks[:0], s.combines[:0], s.rows[:0]
 	s.partial = append(s.partial[:0], b.Tokens...) // for its length
@@ -100,7 +111,8 @@ func (s *splitKV) make(b *backend.Batch) {
 			s.reservePartials(b, q, s.shape.partialRows-room)
 			room -= need
 			s.sharePrefix(b, q)
-			segments += s.lastSegment(int(b.QStart[q+1])-1) + 1 - max(s.firstSegment(int(b.QStart[q])), s.shared[q])
+			first, last := s.segmentsOf(b, q)
+			segments += last + 1 - max(first, s.shared[q])
 		}
 	}
 	s.group = int32(segments / s.shape.tasks)
@@ -142,7 +154,10 @@ func (s *splitKV) line(row int) []int32 { return s.at[s.apart[row]:s.apart[row+1
 // need is how many partial results a sequence has when it is split; 0 when there is no use in splitting it.
 func (s *splitKV) partialsNeeded(b *backend.Batch, q int) int {
 	first, end := int(b.QStart[q]), int(b.QStart[q+1])
-	if s.shape.mask.Bidirectional || end-first > s.shape.rows || s.apart[first] < s.apart[end] || s.firstSegment(first) == s.lastSegment(end-1) {
+	if s.shape.mask.Bidirectional || end-first > s.shape.rows || s.apart[first] < s.apart[end] {
+		return 0
+	}
+	if from, to := s.segmentsOf(b, q); from == to {
 		return 0
 	}
 	n := 0
@@ -217,10 +232,10 @@ func (s *splitKV) wholeTask(q, from int) {
 
 // segments makes the tasks of a sequence that is split: its own segments, and with them those that it leads.
 func (s *splitKV) splitTasks(b *backend.Batch, q int) {
-	first, last := int(b.QStart[q]), int(b.QStart[q+1])-1
-	for seg := max(s.firstSegment(first), s.shared[q]); seg <= s.lastSegment(last); seg++ {
+	from, to := s.segmentsOf(b, q)
+	for seg := max(from, s.shared[q]); seg <= to; seg++ {
 		from := len(s.rows)
-		for r := first; r <= last; r++ {
+		for r := int(b.QStart[q]); r < int(b.QStart[q+1]); r++ {
 			if s.firstSegment(r) <= seg && seg <= s.lastSegment(r) {
 				s.add(r, q, seg, &from)
 			}
