@@ -150,10 +150,12 @@ func (d *Device) attend(o graph.Attention, sink, q, out, sums []float32, keys, v
 		rowMax = float64(score)
 	}
 	for p, k := range keys {
-		for i := range q {
-			scores[p] += float64(q[i]) * float64(k[kOff+i])
+		k := k[kOff:][:len(q)]
+		score := 0.0
+		for i, x := range q {
+			score += float64(x) * float64(k[i])
 		}
-		scores[p] *= o.Scale
+		scores[p] = score * o.Scale
 		if o.Softcap != 0 {
 			scores[p] = o.Softcap * math.Tanh(scores[p]/o.Softcap)
 			d.flops(3)
@@ -166,8 +168,9 @@ func (d *Device) attend(o graph.Attention, sink, q, out, sums []float32, keys, v
 	for p, v := range values {
 		e := math.Exp(scores[p] - rowMax)
 		sum += e
-		for i := range acc {
-			acc[i] += e * float64(v[vOff+i])
+		v := v[vOff:][:len(acc)]
+		for i, x := range v {
+			acc[i] += e * float64(x)
 		}
 		d.flops(2*len(out) + 2) // exponential, sum, product
 	}
