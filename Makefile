@@ -138,7 +138,6 @@ arm64:
 	GOARCH=arm64 $(GO) test -vet=off -exec 'qemu-aarch64 -cpu max' -short -skip /generic -timeout 30m ./backend/cpu/...
 	GOARCH=arm64 $(GO) test -vet=off -exec 'qemu-aarch64 -cpu cortex-a72' -short -skip /generic -timeout 30m ./backend/cpu/vec ./backend/cpu/attn ./backend/cpu/gemm
 
-# The systems that a release is built for: everything is compiled (go list -export), and the program alone is linked.
+# The systems that a release is built for.
 systems:
-	@for s in linux/arm64 darwin/arm64 windows/amd64; do echo "systems: $$s"; export GOOS=$${s%/*} GOARCH=$${s#*/}; \
-		$(GO) list -export -f '{{with .Error}}{{.}}{{end}}' ./... && $(GO) build -o /dev/null ./cmd/ridge || exit 1; done
+	@for s in linux/arm64 darwin/arm64 windows/amd64; do echo "systems: $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build -o /dev/null ./cmd/ridge || exit 1; done
