@@ -30,6 +30,9 @@ func tryIn(t *testing.T, memory int64, path string, o Options) error {
 
 // TestAlternatives: what is proposed in place of a model that does not fit has room: each proposal is loaded in the memory that was too small. Of contexts it is the longest.
 func TestAlternatives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some forty models are loaded, one after another")
+	}
 	dir := t.TempDir()
 	packed := filepath.Join(dir, "q8.gguf")
 	if err := os.WriteFile(packed, builtin.GGUF(), 0o600); err != nil {

@@ -11,10 +11,14 @@ import (
 // TestRuntime: models that share the threads answer at the same time what each answers alone.
 func TestRuntime(t *testing.T) {
 	const prompt = "Once upon a time"
+	tokens := 24
+	if testing.Short() { // the race detector makes the reference backend slow
+		tokens = 6
+	}
 	options := []ridge.Options{{Deterministic: true}, {Deterministic: true, Context: 256}, {Backend: "ref", Context: 64}}
 	limited := func() ridge.Params {
 		p := ridge.Greedy()
-		p.MaxTokens = 24
+		p.MaxTokens = tokens
 		return p
 	}
 	answer := func(m *ridge.Model) (string, error) { return ridge.Text(m.Generate(t.Context(), prompt, limited())) }

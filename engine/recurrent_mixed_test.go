@@ -29,7 +29,7 @@ func TestRecurrentMixed(t *testing.T) {
 		how keep
 	}{{"../internal/check/testdata/kimi-linear", tightly}, {"../internal/check/testdata/kimi-linear", swapped}, {shared + "qwen3.5", tightly}, {shared + "falcon-h1", swapped}, {shared + "qwen3.5", windows}, {"../internal/check/testdata/kimi-linear", windows}}
 	if testing.Short() {
-		models = models[:2]
+		models, interleavings = models[:2], 8
 	}
 	for _, s := range models {
 		t.Run(fmt.Sprintf("%s/%d", filepath.Base(s.dir), s.how), func(t *testing.T) {

@@ -371,6 +371,9 @@ func (s *fixedRows) likely(_ *InFlight, _ *output, i int) int32 {
 // TestDraftsKeepDistribution: pairs of tokens that come of a draft and, where it is not accepted, of the next step are distributed as the target has
 // it, by a χ² test over many seeds, whatever was drafted.
 func TestDraftsKeepDistribution(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many draws on one goroutine")
+	}
 	const vocab, seeds = 6, 20000
 	random := rand.New(rand.NewPCG(3, 4))
 	rows := make([][]float32, 1+vocab) // after nothing, and after each token
