@@ -8,7 +8,7 @@ import (
 type Linear struct {
 	simple
 	To      Type // of the result
-	ActType Type // dtype that activations are multiplied in: BF16, or F32, which leaves them as they are
+	ActType Type // dtype that activations may be multiplied in: BF16, Q8 (many rows, of matrices that are decoded), or F32, which leaves them as they are
 }
 
 // Name implements Op.

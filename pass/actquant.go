@@ -32,6 +32,10 @@ func ActQuant(g *graph.Graph, o Options) (*graph.Graph, error) {
 		op := n.Op
 		if round != graph.F32 {
 			op = rounding(op, round)
+		} else if o.Q8 && decoded(n) {
+			linear := n.Op.(graph.Linear)
+			linear.ActType = graph.Q8
+			op = linear
 		}
 		r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, op, in, n.Weights))
 		for _, v := range n.Out { // right behind what makes it, which may do both in one pass over the rows
@@ -75,6 +79,27 @@ func roundingOf(n *graph.Node, o Options) graph.Type {
 // InIntegers reports whether matrices in a format are multiplied with inputs in Q8: those in blocks of whole numbers.
 func InIntegers(f quant.Format) bool {
 	return f.Block() > 1 && !f.ScaledRows() && !f.Descriptor().FloatCodes
+}
+
+// MayRound reports whether matrices in a format may have many inputs rounded to Q8 as they are multiplied.
+func MayRound(f quant.Format) bool { return slices.Contains(decodedFormats, f) }
+
+// decodedFormats are those of matrices whose codes stand for floats, or have one scale a row, that bytes with a scale for 32 numbers may stand in for: what that
+// loses is what the rounding of inputs to Q8 does.
+var decodedFormats = []quant.Format{quant.FP8, quant.FP8_BLOCK, quant.INT8, quant.NF4, quant.FP4, quant.NVFP4_ROW}
+
+// decoded reports whether a node multiplies with a matrix in such a format, and inputs that have not been rounded already: it may round many of them as it
+// multiplies.
+func decoded(n *graph.Node) bool {
+	if _, ok := n.Op.(graph.Linear); !ok || !MayRound(n.Weights[0].Format) || n.Weights[0].Out.Len() == 1 || n.In[0].Type != graph.F32 {
+		return false
+	}
+	from := n.In[0].From
+	if from == nil {
+		return true
+	}
+	_, rounded := from.Op.(graph.RoundRows)
+	return !rounded
 }
 
 // scaledType is what inputs in BF16 are to be rounded to; F32: nothing.

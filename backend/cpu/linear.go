@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"unsafe"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu/gemm"
@@ -64,7 +63,7 @@ func (d *Device) linearKernel(n *graph.Node) kernel {
 		return kernel{name: "dot", bind: bindDot}
 	}
 	if format.Block() > 1 && n.In[0].Type == graph.F32 {
-		return kernel{name: "linear decoding " + format.String(), bind: bindDecoding, scratch: decodingScratch}
+		return kernel{name: "linear decoding " + format.String(), bind: bindDecoding, scratch: d.decodingScratch}
 	}
 	return kernel{name: fmt.Sprintf("linear %s %s", format, d.tier), into: d.bindLinear}
 }
@@ -152,63 +151,14 @@ func addBias(out []float32, bias vector, first, last, width, from, to int) {
 	}
 }
 
-// decodingScratch holds one dequantised panel of NR rows.
-func decodingScratch(n *graph.Node, _ backend.Limits) int64 {
-	return 4 * gemm.NR * int64(n.Weights[0].In.Len())
-}
-
-// bindDecoding dequantises a panel of NR of the weight's rows to floats and multiplies all inputs with it.
-func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
-	weight, bias := a.Weights[0].(*matrix), biasOf(a)
-	in, out, scratch, k := floats(a.In[0]), floats(a.Out[0]), floats(a.Scratch), weight.Cols
-	return func(w *worker, b *backend.Batch) {
-		m := rows(n, b)
-		from, to := w.share(weight.Rows, gemm.NR)
-		if m == 0 {
-			return
-		}
-		d.multiplyDecoded(w, weight, scratch[w.id*gemm.NR*k:(w.id+1)*gemm.NR*k], out, in, m, from, to)
-		addBias(out, bias, 0, m, weight.Rows, from, to)
-	}, nil
-}
-
-// panelRows is the number of rows of inputs from which on a panel of floats is multiplied by the kernels of gemm, which pack the inputs
-// for each.
-const panelRows = 8
-
-// multiplyDecoded multiplies m rows of inputs with rows [from, to) of a weight that it dequantises, NR at a time, into a panel.
-func (d *Device) multiplyDecoded(w *worker, weight *matrix, panel, out, in []float32, m, from, to int) {
-	k, width := weight.Cols, weight.Rows
-	switch row := panel[:k]; {
-	case m == 1 && !d.deterministic:
-		x := d.vec.Input(weight.Format, in[:k], panel[k:2*k])
-		d.vec.DotRows(out[from:to], &x, weight.Data[int64(from)*weight.Format.RowBytes(k):], row)
-	case m < panelRows || d.deterministic:
-		for o := from; o < to; o++ {
-			d.vec.Expand(weight.Format, row, weight.Row(o))
-			for r := range m {
-				out[r*width+o] = d.vec.Dot(in[r*k:(r+1)*k], row)
-			}
-		}
-	default:
-		for ; from < to; from += gemm.NR {
-			d.multiplyPanel(w, weight, panel, out, in, m, from, min(from+gemm.NR, to))
-		}
+// decodingScratch is memory for a decoding, by worker: see newDecoding.
+func (d *Device) decodingScratch(n *graph.Node, lim backend.Limits) int64 {
+	k, workers := int64(n.Weights[0].In.Len()), int64(d.pool.N())
+	bytes := 4 * gemm.NR * k
+	if decodesToBytes(n) {
+		bytes += (int64(gemm.ActBytes(gemm.Q8, lim.Rows(n.In[0].Rows), int(k)))/workers + 64) &^ 63
 	}
-}
-
-// multiplyPanel does so with NR rows or fewer.
-func (d *Device) multiplyPanel(w *worker, weight *matrix, panel, out, in []float32, m, from, to int) {
-	k := weight.Cols
-	for o := from; o < to; o++ {
-		d.vec.Expand(weight.Format, panel[(o-from)*k:(o-from+1)*k], weight.Row(o))
-	}
-	weights, err := gemm.Packed(quant.F32, to-from, k, unsafe.Slice((*byte)(unsafe.Pointer(&panel[0])), 4*(to-from)*k))
-	if err != nil {
-		panic(err) // the buffer is of that size: our bug
-	}
-	w.acts = gemm.FloatActs(in, m, k)
-	gemm.Mul(d.tier, out[from:], weight.Rows, &weights, 0, to-from, &w.acts, 0, m, w.scratch)
+	return bytes
 }
 
 // quantizePartition is by columns where the input was computed by columns, so that a worker quantizes its own.

@@ -58,6 +58,8 @@ func (y *benchGraph) products(out, in int, formats []quant.Format) {
 		switch {
 		case y.info.Q8 && pass.InIntegers(f):
 			from = y.Emit(name+".q8."+f.String(), graph.Quantize{To: graph.Q8}, []*graph.Value{x})[0] // one for each format, which may differ in layout
+		case y.info.Q8 && pass.MayRound(f):
+			o.ActType = graph.Q8
 		case y.info.BF16 && f == quant.BF16:
 			o.ActType = graph.BF16
 		}

@@ -58,6 +58,7 @@ func Cases() []Case {
 	var all []Case
 	all = append(all, linearCases()...)
 	all = append(all, roundedCases()...)
+	all = append(all, decodedCases()...)
 	all = append(all, scaledCases()...)
 	all = append(all, embedCases()...)
 	all = append(all, normCases()...)

@@ -75,6 +75,23 @@ func roundedCases() []Case {
 	return all
 }
 
+// decodedCases multiply weights that are decoded with inputs that may be rounded to Q8 where there are many; the tolerance is what the rounding of both loses.
+func decodedCases() []Case {
+	var all []Case
+	for _, f := range []quant.Format{quant.FP8, quant.FP8_BLOCK, quant.INT8, quant.NF4, quant.NVFP4_ROW} {
+		for _, steps := range rowSteps() {
+			all = append(all, Case{
+				Name: fmt.Sprintf("Linear/%s decoded/rows%d", f, LimitsFor(steps, 16).Tokens), Op: "Linear", Steps: steps, Tolerance: 0.015,
+				Graph: func(b *graph.Builder) *graph.Value {
+					w := b.Weight("w/"+f.String(), axis("out", 70, 1), axis("in", 768, 1))
+					return b.Emit("y", graph.Linear{ActType: graph.Q8}, []*graph.Value{feed(b, "x", axis("in", 768, 1))}, w)[0]
+				},
+			})
+		}
+	}
+	return all
+}
+
 // scaledCases multiply weights that are quantised on load: FP8 and INT8 with inputs in floats and with inputs rounded as the weights are, INT4
 // with inputs in floats.
 func scaledCases() []Case {
