@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"slices"
 	"strings"
@@ -199,7 +200,7 @@ func (s *Models) named(w http.ResponseWriter, r *http.Request) {
 	server, release, err := s.residents.use(waits, f, keep)
 	cancel()
 	if err != nil {
-		s.Fail(w, r, loadError(f, err))
+		s.Fail(w, r, loadError(r, f, err))
 		return
 	}
 	api.AtEnd(r.Context(), release)
@@ -207,15 +208,21 @@ func (s *Models) named(w http.ResponseWriter, r *http.Request) {
 	server.mux.ServeHTTP(w, api.Again(r, again.Body, time.Since(began)))
 }
 
-// loadError is why a model could not be loaded, for a client.
-func loadError(f ModelFile, err error) error {
+// loadError is why a model could not be loaded, for a client. What is wrong with a file stays wrong when it is read again: the status is one that clients do not send the request again for,
+// as they do for 500, and not 404, for which some pull the model. Ollama's own clients know 500, and ask once.
+func loadError(r *http.Request, f ModelFile, err error) error {
 	switch {
 	case errors.Is(err, ridge.ErrMemory):
 		return &api.Error{Status: http.StatusServiceUnavailable, Kind: "server_error", Code: "model_does_not_fit", Message: fmt.Sprintf("the model %s: %s", f.Name, strings.TrimPrefix(err.Error(), "ridge: "))}
 	case errors.Is(err, ridge.ErrClosed), errors.Is(err, ridge.ErrDraining), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	return &api.Error{Status: http.StatusInternalServerError, Kind: "server_error", Code: "model_not_loaded", Message: fmt.Sprintf("the model %s could not be loaded: %s", f.Name, strings.TrimPrefix(err.Error(), "ridge: "))}
+	e := &api.Error{Status: http.StatusUnprocessableEntity, Kind: "invalid_request_error", Code: "model_not_loaded", Message: fmt.Sprintf("the model %s could not be loaded: %s", f.Name, strings.TrimPrefix(err.Error(), "ridge: "))}
+	var system *fs.PathError
+	if errors.As(err, &system) || strings.HasPrefix(r.URL.Path, "/api/") { // of a file that cannot be read now
+		e.Status, e.Kind = http.StatusInternalServerError, "server_error"
+	}
+	return e
 }
 
 // keepAlive reads Ollama's field: a duration, or seconds; below 0 is for ever. nil: it is not given.

@@ -134,7 +134,7 @@ func (s *Models) show(w http.ResponseWriter, r *http.Request, f ModelFile) {
 	s.Handle(func(http.ResponseWriter, *http.Request) (any, error) {
 		a, err := s.describe(f)
 		if err != nil {
-			return nil, loadError(f, err)
+			return nil, loadError(r, f, err)
 		}
 		context := a.Trained
 		for _, x := range s.residents.loaded() {

@@ -224,7 +224,7 @@ func TestModelsRefused(t *testing.T) {
 	}{
 		{`{"prompt": "x"}`, 400, "model is missing; there are a, b, broken"},
 		{`{"model": "nothing", "prompt": "x"}`, 404, `there is no model \"nothing\" here; there are a, b, broken`},
-		{`{"model": "broken", "prompt": "x"}`, 500, "the model broken could not be loaded"},
+		{`{"model": "broken", "prompt": "x"}`, 422, "the model broken could not be loaded"}, // which clients do not try again
 		{`{"model": "a", "prompt": "x", "keep_alive": "soon"}`, 400, "keep_alive is"},
 		{`{"model": "a", "prompt": "x", "max_tokens": -4}`, 400, "max_tokens"},
 		{`{"model": "a`, 400, "not valid JSON"},
@@ -233,6 +233,9 @@ func TestModelsRefused(t *testing.T) {
 		if status, text, err := send(s.URL+"/v1/completions", c.body); err != nil || status != c.status || !strings.Contains(text, c.want) {
 			t.Errorf("%s: %d, %v: %s; want %d, %q", c.body, status, err, text, c.status, c.want)
 		}
+	}
+	if status, text, err := send(s.URL+"/api/generate", `{"model": "broken", "prompt": "x"}`); err != nil || status != 500 || !strings.Contains(text, "could not be loaded") { // as Ollama's clients know it
+		t.Errorf("Ollama's client is given %d, %v: %s", status, err, text)
 	}
 	s.say(t, "b", "", 200)
 	// A model whose file is replaced is loaded again.

@@ -208,6 +208,31 @@ func TestResponsesAgents(t *testing.T) {
 	}
 }
 
+// TestResponsesNames: tools that the model would know by one name are refused, wherever they stand.
+func TestResponsesNames(t *testing.T) {
+	h, _ := start(t, ridge.Options{}, server.Options{})
+	function := func(name string) string {
+		return `{"type": "function", "name": "` + name + `", "parameters": {"type": "object"}}`
+	}
+	space := func(name, tool string) string {
+		return `{"type": "namespace", "name": "` + name + `", "tools": [` + function(tool) + `]}`
+	}
+	for tools, want := range map[string]string{
+		function("a__b") + "," + space("a", "b"):       `tools[0] is shown to the model as \"a__b\", and so is the tool \"b\" of the namespace \"a\"; rename one of them`,
+		space("a", "b") + "," + function("a__b"):       `tools[1] is shown to the model`,
+		space("a__b", "c") + "," + space("a", "b__c"):  `tools[1].tools[0] is shown to the model as \"a__b__c\"`,
+		space("a", "b") + "," + space("a", "b"):        `tools[1].tools[0] is shown to the model as \"a__b\"`,
+		space("a", "b") + "," + function("b"):          "",
+		function("a_b") + "," + space("a", "b"):        "",
+		function("close") + "," + space("agents", "x"): "",
+	} {
+		status, text := post(t, h, "/v1/responses", `{"input": "x", "max_output_tokens": 1, "tools": [`+tools+`]}`)
+		if want == "" && status != 200 || want != "" && (status != 400 || !strings.Contains(text, want)) {
+			t.Errorf("%s: %d %s; want %q", tools, status, text, want)
+		}
+	}
+}
+
 // TestResponsesSealed: reasoning that a client keeps itself comes with what it sends back, which says the same.
 func TestResponsesSealed(t *testing.T) {
 	h, _ := start(t, ridge.Options{Template: "{% for m in messages %}{{ m.content }}{% endfor %}<think>\n"}, server.Options{})

@@ -3,6 +3,8 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/ridge-llm/ridge/server/api"
@@ -26,6 +28,7 @@ func (t spacedTool) shown() string {
 // the model may choose what it calls: it would answer without it there, too. The header of the answer says so.
 func (q *responsesRequest) offer(c *ChatRequest) error {
 	c.Fields, c.Parallel, c.ToolChoice = ToolFieldNames{".name", ".parameters"}, q.Parallel, q.ToolChoice
+	flat := map[string]string{} // where functions without a namespace are, by name
 	for i, raw := range q.Tools {
 		var t struct {
 			Type  string            `json:"type"`
@@ -36,6 +39,7 @@ func (q *responsesRequest) offer(c *ChatRequest) error {
 		known := json.Unmarshal(raw, &t) == nil
 		switch {
 		case known && t.Type == "function":
+			flat[t.Name] = at
 			c.addFlat(at, raw)
 		case known && t.Type == "namespace":
 			if err := q.offerSpace(c, at, t.Name, t.Tools); err != nil {
@@ -45,6 +49,11 @@ func (q *responsesRequest) offer(c *ChatRequest) error {
 			q.leftOut = append(q.leftOut, at+" (web_search)")
 		default:
 			return api.Invalid(at+".type", "%s.type is %q; only function, and namespace with functions, are supported", at, t.Type)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.spaces)) {
+		if at, taken := flat[name]; taken {
+			return sameName(at, name, q.spaces[name])
 		}
 	}
 	var named struct {
@@ -88,10 +97,18 @@ func (q *responsesRequest) offerSpace(c *ChatRequest, at, space string, tools []
 		if q.spaces == nil {
 			q.spaces = map[string]spacedTool{}
 		}
+		if other, taken := q.spaces[tool.shown()]; taken {
+			return sameName(at, tool.shown(), other)
+		}
 		q.spaces[tool.shown()] = tool
 		c.addFlat(at, flat)
 	}
 	return nil
+}
+
+// sameName refuses a tool that the model would know by the name of another, which is of a namespace: its calls could be of either.
+func sameName(at, shown string, other spacedTool) error {
+	return api.Invalid(at+".name", "%s is shown to the model as %q, and so is the tool %q of the namespace %q; rename one of them", at, shown, other.name, other.space)
 }
 
 // addFlat adds a function as Responses has it.
