@@ -12,7 +12,6 @@ import (
 	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/internal/size"
-	"github.com/ridge-llm/ridge/pass"
 )
 
 // Alternative is a way to run a model that did not fit as it was asked for.
@@ -83,6 +82,7 @@ func (m *Model) alternatives(o Options) (all []Alternative) {
 		add(m.has(other))
 	}
 	add(m.fewerOnGPU(o))
+	add(m.expertsOnCPU(o))
 	if len(all) > 0 {
 		return all
 	}
@@ -160,7 +160,7 @@ func (m *Model) shorter(a Alternative) (Alternative, bool) {
 
 // elsewhere are the same settings on other devices of this machine, and on two GPUs in place of one.
 func (m *Model) elsewhere(o Options) (all []Alternative) {
-	if o.Layout.passes().Splits() || o.GPULayers > 0 {
+	if o.Layout.passes().Splits() || o.GPULayers > 0 || o.CPUExperts != 0 {
 		return nil
 	}
 	to := func(flags string, change func(*Options)) {
@@ -205,45 +205,25 @@ func (m *Model) has(a Alternative) (Alternative, bool) {
 
 // measure has the sums of loading done for an alternative on a device, without loading anything.
 func (m *Model) measure(a *Alternative, dev backend.Device) error {
-	if a.Options.GPULayers > 0 {
+	if a.Options.GPULayers > 0 || a.Options.CPUExperts != 0 {
 		return m.measureSplit(a)
 	}
 	o := a.Options
 	o.Note = nil
-	g, passes, err := m.graphOn(dev, o)
+	s, err := m.sketch(o, a.Type, dev)
 	if err != nil {
 		return err
 	}
-	if err := m.retype(g, a.Type); err != nil {
+	if err := o.checkContext(m.dir.Model.Config, s.plain); err != nil {
 		return err
 	}
-	whole, err := pass.Run(g, pass.All, passes)
-	if err != nil {
-		return err
-	}
-	graphs := []*graph.Graph{whole}
-	if layout := o.Layout.passes(); layout.Splits() {
-		second := o.device() // which is only seen to be there
-		second.Number = 1
-		other, err := m.runtime.devices.Open(second)
-		if err != nil {
-			return err
-		}
-		defer other.Close()
-		if passes.Layout, err = layout.Fit(g); err != nil {
-			return err
-		}
-		if graphs, err = parts(g, passes); err != nil {
-			return err
-		}
-	}
-	places := placesOf(o, graphs)
-	lim, err := m.sized(o, dev, places, whole, passes.Layout, m.runtime.reservedOn(dev.Info().Name))
+	places := placesOf(o, s.graphs)
+	lim, err := m.sized(o, dev, places, s.whole, s.layout, m.runtime.reservedOn(dev.Info().Name))
 	if err != nil {
 		return err
 	}
 	all := slices.Concat(places...)
-	p := backend.NewPaging(whole, &lim)
+	p := backend.NewPaging(s.whole, &lim)
 	p.Spread(all)
 	a.Weights, a.Cache = weightBytes(all), p.Bytes(lim.SeqPages, 1)
 	return nil

@@ -152,6 +152,7 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 	} else if err := m.openOthers(o, passes.Layout); err != nil {
 		return nil, err
 	}
+	var refused error
 	m.reserved, err = m.runtime.place(m.device.Info().Name, func(reserved int64) (int64, error) {
 		lim, err := m.sized(o, m.device, here, whole, passes.Layout, reserved)
 		if err != nil {
@@ -159,7 +160,8 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 				w.Fail(err) // the other ranks wait
 				return 0, errors.Join(err, w.Close())
 			}
-			return 0, m.propose(err, o)
+			refused = err
+			return 0, err
 		}
 		m.context, m.limits = lim.SeqPages*lim.PageSize, lim
 		if w != nil {
@@ -173,6 +175,9 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 		m.memory = prog.Memory()
 		return (m.memory.Weights + m.memory.Caches + m.memory.Arena) / int64(len(here)), nil
 	})
+	if refused != nil { // what would fit is looked for while others may be loaded
+		err = m.propose(refused, o)
+	}
 	return prog, err
 }
 

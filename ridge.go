@@ -75,8 +75,9 @@ type Model struct {
 	recording   *recording.Writer // nil: there is none
 	adapters    *adapterSet
 	runtime     *Runtime
-	reserved    int64 // bytes of the device that the Runtime has reserved for the model
-	reservedCPU int64 // likewise of the CPU, for the first layers of a split model
+	sketches    sketches // while it is loaded
+	reserved    int64    // bytes of the device that the Runtime has reserved for the model
+	reservedCPU int64    // likewise of the CPU, for the first layers of a split model
 	ownsRuntime bool
 	closing     sync.Once
 	closed      error
@@ -225,6 +226,7 @@ func (m *Model) compile(o Options) error {
 	}
 	m.quantization = o.Quantization
 	prog, err := m.place(o, g, passes)
+	m.sketches = sketches{}
 	if err != nil {
 		return err
 	}

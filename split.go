@@ -172,8 +172,8 @@ func placedText(last, layers, experts int) string {
 // contexts is for how many requests of the whole context layers are chosen: one, and one more for every four that run at once.
 func contexts(o Options) int { return max(1, o.limits(defaultContext, false).Seqs/4) }
 
-// onSplit is a model with so many last layers on a GPU, without the experts that are to be on the CPU; all of it: there is no other part.
-func (m *Model) onSplit(o Options, gpu backend.Device, last int) (*split, error) {
+// divided makes the parts of a model with so many last layers on a GPU, without the experts that are to be on the CPU; all of it: there is no other part.
+func (m *Model) divided(o Options, gpu backend.Device, last int) (*split, error) {
 	s := &split{last: last}
 	for i, dev := range []backend.Device{m.cpu(), gpu} {
 		how := o
@@ -352,10 +352,12 @@ func (m *Model) placeSplit(o Options, g *graph.Graph, passes pass.Options) (*loa
 	if prog.whole, err = pass.Run(g, pass.All, passes); err != nil {
 		return nil, err
 	}
+	var refused error
 	m.reserved, err = m.runtime.place(m.device.Info().Name, func(int64) (int64, error) {
 		lim, err := m.sizedSplit(o, s)
 		if err != nil {
-			return 0, m.propose(err, o)
+			refused = err
+			return 0, err
 		}
 		m.context, m.limits = lim.SeqPages*lim.PageSize, lim
 		group, err := compile.CompileMembers(s.layout, s.members, m.dir, lim)
@@ -372,6 +374,9 @@ func (m *Model) placeSplit(o Options, g *graph.Graph, passes pass.Options) (*loa
 		m.runtime.giveBack(cpuName, -bytes[0])
 		return bytes[1], nil
 	})
+	if refused != nil {
+		err = m.propose(refused, o)
+	}
 	return prog, err
 }
 
@@ -398,30 +403,29 @@ func (m *Model) measureSplit(a *Alternative) error {
 	return nil
 }
 
-// fewerOnGPU is the alternative with as many last layers on the GPU as have room there, fewer than were asked for. Where no CPU is open yet, one is.
+// besideCPU reports whether a part of the model may be on the CPU, beside the GPU that was asked for, and opens the CPU for it if that has not been done.
+func (m *Model) besideCPU(o Options) bool {
+	switch {
+	case len(m.others) > 0 && (o.GPULayers != 0 || o.CPUExperts != 0):
+		return true
+	case !device.OnGPU(o.Backend) || o.Layout.passes().Splits() || o.Ranks.Rendezvous != "":
+		return false
+	}
+	return len(m.others) > 0 || m.openCPU(o) == nil
+}
+
+// fewerOnGPU is the alternative with as many last layers on the GPU as have room there, fewer than were asked for.
 func (m *Model) fewerOnGPU(o Options) (a Alternative, ok bool) {
-	if !device.OnGPU(o.Backend) && m.split == nil || o.Layout.passes().Splits() || o.Ranks.Rendezvous != "" {
+	if !m.besideCPU(o) {
 		return a, false
 	}
-	if m.split == nil {
-		how := o.device()
-		how.Backend, how.Transport = cpuName, ""
-		cpu, err := m.runtime.devices.Open(how)
-		if err != nil {
-			return a, false
-		}
-		m.others = append(m.others, cpu)
-		if m.runtime.withhold(cpu) != nil {
-			return a, false
-		}
+	s, err := m.onSplit(o, m.device, 0)
+	if err != nil {
+		return a, false
 	}
-	most := int(o.GPULayers) - 1
-	if o.GPULayers == 0 {
-		s, err := m.onSplit(o, m.device, 0)
-		if err != nil {
-			return a, false
-		}
-		most = s.layers - 1
+	most := s.layers - 1
+	if o.GPULayers > 0 {
+		most = min(most, int(o.GPULayers)-1)
 	}
 	try := func(n int) (Alternative, bool) {
 		b := Alternative{Options: o, Flags: fmt.Sprintf("--gpu-layers %d", n)}
@@ -433,6 +437,33 @@ func (m *Model) fewerOnGPU(o Options) (a Alternative, ok bool) {
 	}
 	n := sort.Search(most, func(i int) bool { _, ok := try(i + 1); return !ok })
 	if n == 0 {
+		return a, false
+	}
+	return try(n)
+}
+
+// expertsOnCPU is the alternative with the experts of as few first layers on the CPU as leave room for the rest on the GPU, more than were asked for.
+func (m *Model) expertsOnCPU(o Options) (a Alternative, ok bool) {
+	if !m.besideCPU(o) {
+		return a, false
+	}
+	s, err := m.onSplit(o, m.device, 0)
+	if err != nil || !hasExperts(s.members[0].Graph) {
+		return a, false
+	}
+	first := o.CPUExperts.Of(s.layers) + 1
+	try := func(n int) (Alternative, bool) {
+		b := Alternative{Options: o, Flags: fmt.Sprintf("--n-cpu-moe %d", n)}
+		if b.Options.CPUExperts = CPUExperts(n); n == s.layers {
+			b.Flags, b.Options.CPUExperts = "--cpu-moe", AllCPUExperts
+		}
+		if b.Options.check() != nil {
+			return b, false
+		}
+		return m.has(b)
+	}
+	n := first + sort.Search(s.layers-first+1, func(i int) bool { _, ok := try(first + i); return ok })
+	if n > s.layers {
 		return a, false
 	}
 	return try(n)

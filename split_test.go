@@ -50,6 +50,12 @@ func (w *withGPU) Open(o device.Options) (backend.Device, error) {
 // loadBeside loads the built-in model on a GPU of so much memory beside the CPU, and says what was noted.
 func loadBeside(t *testing.T, memory int64, peaks backend.Peaks, o Options) (m *Model, notes string, err error) {
 	t.Helper()
+	return loadPathBeside(t, "", memory, peaks, o)
+}
+
+// loadPathBeside is loadBeside of a model.
+func loadPathBeside(t *testing.T, path string, memory int64, peaks backend.Peaks, o Options) (m *Model, notes string, err error) {
+	t.Helper()
 	r, err := NewRuntime(RuntimeOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +72,7 @@ func loadBeside(t *testing.T, memory int64, peaks backend.Peaks, o Options) (m *
 		defer noting.Unlock()
 		notes += text + "\n"
 	}
-	m, err = r.Load("", o)
+	m, err = r.Load(path, o)
 	t.Cleanup(func() {
 		if m != nil {
 			if err := m.Close(); err != nil {
