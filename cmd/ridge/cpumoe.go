@@ -13,8 +13,8 @@ import (
 type cpuExperts ridge.CPUExperts
 
 func (n *cpuExperts) add(fl *pflag.FlagSet) {
-	fl.Var(n, "n-cpu-moe", "with a GPU as --backend, of how many first layers the experts stay on the CPU while the rest of these layers is on the GPU; -ncmoe is the same")
-	fl.Var((*allExperts)(n), "cpu-moe", "with a GPU as --backend, all experts stay on the CPU; -cmoe is the same")
+	fl.Var(n, "n-cpu-moe", "with a GPU, of how many first layers the experts stay on the CPU while the rest of these layers is on the GPU; -ncmoe is the same")
+	fl.Var((*allExperts)(n), "cpu-moe", "with a GPU, all experts stay on the CPU; -cmoe is the same")
 	fl.Lookup("cpu-moe").NoOptDefVal = "true"
 }
 

@@ -40,6 +40,7 @@ type planFlags struct {
 	promise          capacity.SLO
 	quant            []string
 	split            gpuLayers
+	experts          cpuExperts
 	apart            int     // servers, to be divided; 0: none
 	chunk            int     // tokens of a prompt from which on it is computed apart
 	link             float64 // GB/s
@@ -62,8 +63,8 @@ The exit code is 1 if no layout meets --slo.
 --quant compares ways to quantise the model on one device: memory, speed and, where ridge eval --save has put evaluations beside the model, quality; --plot
 draws them, with those that none beats in all three.
 
---gpu-layers divides the model between the two --device, a GPU and a CPU: memory and speed of one sequence with so many of the last layers on the GPU, auto for as many as have room
-(docs/parallel.md).
+--gpu-layers divides the model between the two --device, a GPU and a CPU: memory and speed of one sequence with so many of the last layers on the GPU, auto for as many as have room; --cpu-moe and
+--n-cpu-moe leave experts of these on the CPU, which auto considers too (docs/parallel.md).
 
 --disaggregate simulates a trace on so many servers that do all, and on every division of them into servers that compute prompts and servers that decode
 (docs/disaggregation.md), and says whether separating pays.
@@ -77,6 +78,7 @@ figures that others measured.`,
   ridge plan ./config.json --device h200,b200 --dollars h200=3.5,b200=5.5 --slo itl=30ms
   ridge plan llama-3.1-8b --device h200 --tp 1 --loras 200 --rank 16
   ridge plan llama-3.1-70b --type Q4_0 --device rtx4090,zen5 --gpu-layers auto
+  ridge plan qwen3-30b-a3b --type Q4_0 --device rtx4090,zen5 --cpu-moe
   ridge plan llama-3.1-8b --device h200 --tp 1 --quant q4_0,gptq4,fp8,nvfp4,2:4 --plot quant.png
   ridge plan llama-3.1-8b --device h200 --tp 1 --disaggregate 4 --trace poisson:rate=24,n=1000,in=2048,out=256 --slo ttft=1s,itl=10ms
   ridge plan llama-3.1-8b --device a100-80gb --dp 8 --train --zero 3 --recompute`,
@@ -93,7 +95,7 @@ figures that others measured.`,
 			if given := cmd.Flags().Changed; !given("input") && !given("output") && f.trace == "" {
 				f.shorten(m.Config.Context)
 			}
-			if cmd.Flags().Changed("gpu-layers") {
+			if cmd.Flags().Changed("gpu-layers") || f.experts != 0 {
 				if !cmd.Flags().Changed("tp") {
 					f.tensor = []int{1}
 				}
@@ -182,6 +184,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	fl.StringSliceVar(&f.quant, "quant", nil, "ways to quantise the model, to be compared: "+strings.Join(quantNames(), ", ")+", and types of ridge convert")
 	fl.Var(&f.split, "gpu-layers", "divide the model between a GPU and a CPU, both given as --device: how many of the last layers the GPU has, auto (as many as fit) or all")
 	alias(fl, "n-gpu-layers", "gpu-layers")
+	f.experts.add(fl)
 	fl.IntVar(&f.apart, "disaggregate", 0, "servers, each with the devices of --tp, to be divided into those that compute prompts and those that decode, by simulation of --trace")
 	fl.IntVar(&f.chunk, "prefill-from", 0, "with --disaggregate, tokens of a prompt from which on a server for prompts computes it")
 	fl.Float64Var(&f.link, "kv-link", 0, "with --disaggregate, GB/s from each server for prompts to the others; 0: the device's link")

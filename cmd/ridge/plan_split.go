@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/ridge-llm/ridge"
@@ -30,7 +32,8 @@ type splitReport struct {
 // splitRow is one number of layers, with one sequence. Bytes are weights, activations and workspace, and the cache of the sequence at its longest.
 type splitRow struct {
 	Last    int     `json:"gpu_layers"`
-	Chosen  bool    `json:"chosen"` // it was asked for, or is auto's
+	Experts int     `json:"n_cpu_moe"` // of how many first layers of the model the experts are on the CPU
+	Chosen  bool    `json:"chosen"`    // it was asked for, or is auto's
 	OnGPU   int64   `json:"gpu_bytes"`
 	GPUKV   int64   `json:"gpu_cache_bytes"`
 	OnCPU   int64   `json:"cpu_bytes"`
@@ -44,7 +47,7 @@ type splitRow struct {
 
 // sides are the CPU and the GPU of --device.
 func (f *planFlags) sides(m *model.Model) (cpu, gpu capacity.Side, err error) {
-	wrong := errors.New("plan: --gpu-layers divides a model between a GPU and a CPU: give both as --device, as in --device rtx4090,zen5, and leave --tp, --pp, --ep, --sp, --dp, --loras, --train, --quant, --disaggregate, --batch and --plot out")
+	wrong := errors.New("plan: --gpu-layers, --cpu-moe and --n-cpu-moe divide a model between a GPU and a CPU: give both as --device, as in --device rtx4090,zen5, and leave --tp, --pp, --ep, --sp, --dp, --loras, --train, --quant, --disaggregate, --batch and --plot out")
 	if len(f.devices) != 2 || len(f.quant) > 0 || f.apart > 0 || f.train || f.loras.Slots > 0 || f.data > 1 || len(f.batch) > 0 || f.plot != "" {
 		return cpu, gpu, wrong
 	}
@@ -89,39 +92,44 @@ func (f *planFlags) planSplit(name string, m *model.Model) (*splitReport, error)
 		f.limits.Context = m.Config.Context
 	}
 	r := &splitReport{Model: name, CPU: cpu.Device.Name, GPU: gpu.Device.Name, Layers: gpu.Graph.Layers(), Workload: f.load}
-	var chosen int
+	experts := ridge.CPUExperts(f.experts).Of(r.Layers)
+	chosen := division{experts: experts}
 	switch n := ridge.GPULayers(f.split); {
 	case n == ridge.AutoGPULayers:
-		s, reason, err := capacity.CheapestSplit(cpu, gpu, f.load, f.limits, pass.All)
+		s, reason, err := capacity.CheapestSplit(cpu, gpu, experts, f.load, f.limits, pass.All)
 		if err != nil {
 			return nil, err
 		}
-		if chosen = s.Last; reason != nil {
+		if chosen = (division{s.Last, s.Experts}); reason != nil {
 			r.Reason = reason.Error()
 		}
 	case n == ridge.NoGPULayers:
+		chosen.experts = 0
 	case n == 0 || int(n) >= r.Layers:
-		chosen = r.Layers
+		chosen.last = r.Layers
 	default:
-		chosen = int(n)
+		chosen.last = int(n)
 	}
-	shown := []int{0, chosen, r.Layers}
+	shown := []division{{}, chosen, {last: r.Layers}}
 	if ridge.GPULayers(f.split) == ridge.AutoGPULayers {
-		shown = append(shown, r.Layers/4, r.Layers/2, 3*r.Layers/4)
+		shown = append(shown, division{last: r.Layers / 4}, division{last: r.Layers / 2}, division{last: 3 * r.Layers / 4})
 	}
-	slices.Sort(shown)
-	for _, last := range slices.Compact(shown) {
-		s, err := capacity.NewSplit(cpu, gpu, last, f.limits, pass.All)
+	if chosen.experts > 0 {
+		shown = append(shown, division{last: chosen.last}, division{chosen.last, r.Layers})
+	}
+	slices.SortFunc(shown, func(a, b division) int { return cmp.Or(a.last-b.last, b.experts-a.experts) })
+	for _, d := range slices.Compact(shown) {
+		s, err := capacity.NewSplit(cpu, gpu, d.last, d.experts, f.limits, pass.All)
 		if err != nil {
 			return nil, err
 		}
-		r.Rows = append(r.Rows, f.splitRow(s, last == chosen))
+		r.Rows = append(r.Rows, f.splitRow(s, d == chosen))
 	}
 	return r, nil
 }
 
 func (f *planFlags) splitRow(s *capacity.Split, chosen bool) splitRow {
-	row := splitRow{Last: s.Last, Chosen: chosen}
+	row := splitRow{Last: s.Last, Experts: s.Experts, Chosen: chosen}
 	if s.GPU != nil {
 		row.OnGPU, row.GPUKV = s.GPU.Memory.Fixed(), s.GPU.CacheBytes(1, f.load.Input+f.load.Output)
 	}
@@ -140,6 +148,14 @@ func (f *planFlags) splitRow(s *capacity.Split, chosen bool) splitRow {
 	return row
 }
 
+// where is the number of layers on the GPU, and of those whose experts are not.
+func (row *splitRow) where() string {
+	if row.Experts == 0 {
+		return strconv.Itoa(row.Last)
+	}
+	return fmt.Sprintf("%d (--n-cpu-moe %d)", row.Last, row.Experts)
+}
+
 // print writes the report as a table.
 func (r *splitReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s, %d layers, the last of them on %s and the others on %s; one sequence of %d prompt and %d output tokens\n", r.Model, r.Layers, r.GPU, r.CPU, r.Workload.Input, r.Workload.Output)
@@ -154,14 +170,14 @@ func (r *splitReport) print(out io.Writer) error {
 		if row.ITL > 0 {
 			times = fmt.Sprintf("%s\t%s\t%.4g\t%.4g", inMillis(row.TTFT), inMillis(row.ITL), row.Decode, row.Prefill)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Last, size.Text(row.OnGPU), size.Text(row.GPUKV), size.Text(row.OnCPU), size.Text(row.CPUKV), times, mark)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.where(), size.Text(row.OnGPU), size.Text(row.GPUKV), size.Text(row.OnCPU), size.Text(row.CPUKV), times, mark)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, row := range r.Rows {
 		if row.Why != "" {
-			fmt.Fprintf(out, "not %d: %s\n", row.Last, row.Why)
+			fmt.Fprintf(out, "not %s: %s\n", row.where(), row.Why)
 		}
 	}
 	return nil
@@ -179,7 +195,7 @@ func (r *splitReport) write(out io.Writer, asJSON bool) error {
 	}
 	for _, row := range r.Rows {
 		if row.Chosen && row.Why != "" {
-			err = errors.Join(err, fmt.Errorf("plan: %s with %d of %d layers on %s: %s", r.Model, row.Last, r.Layers, r.GPU, row.Why))
+			err = errors.Join(err, fmt.Errorf("plan: %s with %s of %d layers on %s: %s", r.Model, row.where(), r.Layers, r.GPU, row.Why))
 		}
 	}
 	return err

@@ -70,3 +70,44 @@ func TestPlanGPULayers(t *testing.T) {
 		t.Errorf("--slo: %v", err)
 	}
 }
+
+// TestPlanCPUExperts: experts go from one memory to the other without the cache; auto keeps as few of them on the CPU as have no room on the GPU, where that takes less time than fewer whole layers.
+func TestPlanCPUExperts(t *testing.T) {
+	shape := []string{"qwen3-30b-a3b", "--type", "Q8_0", "--device", "rtx4090,zen5", "--max-model-len", "8192"}
+	at := func(want string, args ...string) (chosen splitRow, all splitReport) {
+		t.Helper()
+		all, err := planned(t, append(shape, args...)...)
+		if err != nil && !strings.Contains(err.Error(), "usable") {
+			t.Fatal(err)
+		}
+		for _, row := range all.Rows {
+			if row.Chosen {
+				chosen = row
+			}
+		}
+		if got := chosen.where(); got != want {
+			t.Errorf("%q: %s is chosen, and should be %s", args, got, want)
+		}
+		return chosen, all
+	}
+	apart, all := at("48 (--n-cpu-moe 48)", "--cpu-moe")
+	none, whole := all.Rows[0], all.Rows[len(all.Rows)-1]
+	if apart.CPUKV != 0 || apart.GPUKV != whole.GPUKV || apart.OnGPU > whole.OnGPU/10 || apart.OnCPU < none.OnCPU*9/10 || whole.Why == "" {
+		t.Errorf("memory %+v", all.Rows)
+	}
+	if !(apart.ITL < none.ITL && apart.ITL > 0) {
+		t.Errorf("times %+v", all.Rows)
+	}
+	half, _ := at("48 (--n-cpu-moe 24)", "--n-cpu-moe", "24")
+	if !(half.OnGPU > apart.OnGPU && half.OnGPU < whole.OnGPU && half.ITL < apart.ITL) {
+		t.Errorf("half of the experts: %+v, all of them: %+v", half, apart)
+	}
+	auto, _ := at("48 (--n-cpu-moe 15)", "--gpu-layers", "auto")
+	if one, _ := at("48 (--n-cpu-moe 14)", "--n-cpu-moe", "14"); one.Why == "" || auto.Why != "" || auto.ITL > half.ITL {
+		t.Errorf("auto: %+v, the experts of one layer more: %+v", auto, one)
+	}
+	at("30 (--n-cpu-moe 48)", "--gpu-layers", "30", "--cpu-moe")
+	if _, err := planned(t, "llama-3.1-8b", "--device", "rtx4090,zen5", "--cpu-moe"); err == nil || !strings.Contains(err.Error(), "llama has none") {
+		t.Errorf("a model without experts: %v", err)
+	}
+}
