@@ -64,6 +64,7 @@ func TestCPUExperts(t *testing.T) {
 		{"gptoss-yarn", 0, 1, ridge.Options{KV: ridge.Budget{Bytes: 96 << 10}}, "all 2 layers without the experts of the first 1 on ref"},
 		{"mixtral-window", 1, 2, ridge.Options{}, "the last 1 of 2 layers without their experts on ref"},
 		{"qwen3moe-ofall", 99, 99, ridge.Options{Speculation: ridge.Speculation{Method: "ngram"}}, "all 2 layers without their experts on ref"},
+		{"qwen3next-dense", 0, ridge.AllCPUExperts, ridge.Options{}, "all 4 layers without their experts on ref"},
 		{"qwen3next-dense", 3, 3, ridge.Options{}, "the last 3 of 4 layers without the experts of the first 3 on ref"},
 		{"qwen3moe-ofall", 1, 1, ridge.Options{}, "the last 1 of 2 layers on ref"},
 	} {

@@ -132,13 +132,10 @@ func (o Options) setPages(lim *backend.Limits, dev backend.Device, parts []*grap
 	p := backend.NewPaging(g, lim)
 	p.Spread(parts)
 	lim.Pages = p.Most()
-	if p.Bytes(1, 1) == 0 {
-		return nil
-	}
-	if err := o.setSwapPages(lim, dev, p); err != nil {
+	if err := roomFor(weights, dev, reserved); err != nil || p.Bytes(1, 1) == 0 {
 		return err
 	}
-	if err := roomFor(weights, dev, reserved); err != nil {
+	if err := o.setSwapPages(lim, dev, p); err != nil {
 		return err
 	}
 	if err := o.KV.fits(dev, weights-adapters, reserved); err != nil {

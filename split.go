@@ -268,6 +268,9 @@ func (m *Model) gpuRoom(o Options, gpu backend.Device, last, requests int) (part
 	use := capacity.MemoryOf(mine[0], lim.Tokens, lim.Logits)
 	use.Weights += lookedUp(mine[0])
 	rest := use.Activations + kernelSlack
+	if o.KV.Total > 0 {
+		rest = max(rest, slack)
+	}
 	left := free - use.Weights - use.Adapters
 	if left < cache+rest {
 		return 0, noMemory("%s take %s of weights, %s of cache and %s of activations and kernels, and of the %s of device %s %s are free", placedText(last, s.layers, s.experts),
@@ -311,6 +314,9 @@ func (m *Model) sizedSplit(o Options, s *split) (backend.Limits, error) {
 		each := lim
 		if err := how.setPages(&each, x.Device, mine, whole, m.runtime.reservedOn(x.Device.Info().Name)); err != nil {
 			return lim, s.refused(i, err)
+		}
+		if len(mine[0].Caches) == 0 { // experts alone: no pages are here
+			continue
 		}
 		if least == nil {
 			least = &each
