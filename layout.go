@@ -84,8 +84,10 @@ func (l Layout) check(o Options) error {
 	switch {
 	case all.Devices() == 1:
 		return nil
-	case (all.Sequence > 1 || all.Data > 1) && device.OnGPU(o.Backend):
-		return fmt.Errorf("ridge: the layout %s on Backend %s: GPUs do not exchange what divided rows need; take --tp or --pp, or the CPU", all, o.Backend)
+	case all.Method == pass.Ring && device.OnGPU(o.Backend):
+		return fmt.Errorf("ridge: the layout %s on Backend %s: GPUs attend to divided rows by heads; take --sp-method %s, or the CPU", all, o.Backend, pass.Ulysses)
+	case (all.Data > 1 || all.Expert > all.Tensor) && device.OnGPU(o.Backend):
+		return fmt.Errorf("ridge: the layout %s on Backend %s: GPUs do not exchange the rows of experts; take --tp or --pp, or the CPU", all, o.Backend)
 	case all.Data > 1 && (o.Swap > 0 || o.keepsPages()):
 		return fmt.Errorf("ridge: the layout %s: pages of devices that have requests of their own stay there; leave Swap (--swap-space), KVOffload (--kv-host-memory, --kv-disk, --kv-shared) and KVTransfer (--role) out", all)
 	case len(o.EarlyExit.Layers) > 0:
@@ -134,7 +136,7 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 	prog := &loaded{whole: whole}
 	graphs := []*graph.Graph{whole}
 	if layout := o.Layout.passes(); layout.Splits() {
-		if layout, err = layout.Fit(g); err != nil {
+		if layout, err = compile.FitTo(m.device, layout, g); err != nil {
 			return nil, fmt.Errorf("ridge: %w", err)
 		}
 		passes.Layout = layout

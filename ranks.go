@@ -11,6 +11,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend/cuda"
 	"github.com/ridge-llm/ridge/comm/world"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/compile/ranks"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/device"
@@ -153,7 +154,7 @@ func (m *Model) work(o Options) error {
 	if err != nil {
 		return err
 	}
-	if passes.Layout, err = o.Layout.passes().Fit(g); err != nil {
+	if passes.Layout, err = compile.FitTo(m.device, o.Layout.passes(), g); err != nil {
 		return fmt.Errorf("ridge: %w", err)
 	}
 	w, err := m.meet(o, passes)

@@ -2,6 +2,7 @@ package ridge
 
 import (
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/pass"
 )
@@ -59,7 +60,7 @@ func (m *Model) sketch(o Options, file string, dev backend.Device) (*sketch, err
 			return nil, err
 		}
 		defer other.Close()
-		if s.layout, err = layout.Fit(g); err != nil {
+		if s.layout, err = compile.FitTo(dev, layout, g); err != nil {
 			return nil, err
 		}
 		passes.Layout = s.layout

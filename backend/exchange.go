@@ -8,6 +8,14 @@ type Exchanger interface {
 	Join(g Gatherer) (Peers, error)
 }
 
+// RowDivider is an Exchanger that computes steps whose rows several devices divide, with what they exchange, in one go. It divides them by heads where they attend (Ulysses).
+type RowDivider interface {
+	Exchanger
+	// RunDivided is Device.Run of launches of which wide says for each whether it computes rows of the whole step, or exchanges rows, or computes those of own, this device's part of it,
+	// which may have none. Device i has the rows of whole from first[i] to first[i+1].
+	RunDivided(launches []Launch, wide []bool, whole, own *Batch, first []int32) error
+}
+
 // Gatherer is what the devices of a group find each other through: a comm.Communicator.
 type Gatherer interface {
 	Rank() int

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/graph"
+	"github.com/ridge-llm/ridge/pass"
 )
 
 // steps is launches that compute a step, cut at collectives: those of any, and those of a step without adapters, which are a list of
@@ -26,7 +27,7 @@ func (s *steps) of(b *backend.Batch) []segment {
 // steps makes them of the launches of plans' first nodes. Those of adapters write over what others made: without them the rest is a
 // program too.
 func (p *Program) steps(with *plan, launches []backend.Launch, without *plan, plain []backend.Launch) steps {
-	s := steps{all: segments(launches, p.rows(with.graph.Nodes[:len(launches)]))}
+	s := steps{all: p.segments(launches, with.graph.Nodes[:len(launches)])}
 	var needed []backend.Launch
 	var nodes []*graph.Node
 	for i, l := range plain {
@@ -35,9 +36,22 @@ func (p *Program) steps(with *plan, launches []backend.Launch, without *plan, pl
 		}
 	}
 	if s.plain = s.all; with != without || len(needed) < len(launches) {
-		s.plain = segments(needed, p.rows(nodes))
+		s.plain = p.segments(needed, nodes)
 	}
 	return s
+}
+
+// segments are the launches of nodes: a single one where the device exchanges rows by itself.
+func (p *Program) segments(launches []backend.Launch, nodes []*graph.Node) []segment {
+	rows := p.rows(nodes)
+	if p.ranks.sequence == nil || p.ranks.hosted[pass.OfSequence] {
+		return segments(launches, rows)
+	}
+	s := segment{launches: launches, wide: make([]bool, len(rows))}
+	for i := range rows {
+		s.wide[i] = rows[i] == allRows
+	}
+	return []segment{s}
 }
 
 // rows says which rows nodes compute.

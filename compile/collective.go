@@ -16,8 +16,8 @@ type Ranks struct {
 	Sequence         comm.Communicator // devices that divide the rows of steps
 
 	// Devices that exchange numbers by themselves: see join.
-	tensor, pipeline backend.Peers
-	hosted           [pass.Exchanges]bool // devices of the group are of several backends: the host moves what they exchange
+	tensor, pipeline, sequence backend.Peers
+	hosted                     [pass.Exchanges]bool // the host moves what devices of the group exchange: they are of several backends, or cannot do all of it
 }
 
 // Set says through which group something is exchanged.
@@ -36,6 +36,7 @@ func (r *Ranks) Set(e pass.Exchange, group comm.Communicator) {
 type segment struct {
 	launches []backend.Launch
 	rows     rowsOf // that they compute
+	wide     []bool // not nil: the device computes own rows and those of all in one go, and this says which each launch is of
 	then     together
 }
 
@@ -189,9 +190,9 @@ func segments(launches []backend.Launch, rows []rowsOf) []segment {
 		then, ok := l.(together)
 		switch {
 		case ok:
-			all, from = append(all, segment{launches[from:i:i], rows[from], then}), i+1
+			all, from = append(all, segment{launches: launches[from:i:i], rows: rows[from], then: then}), i+1
 		case from < i && rows[i] != rows[from]:
-			all, from = append(all, segment{launches[from:i:i], rows[from], nil}), i
+			all, from = append(all, segment{launches: launches[from:i:i], rows: rows[from]}), i
 		}
 	}
 	if from < len(launches) {
@@ -209,6 +210,12 @@ func (p *Program) run(all []segment, b *backend.Batch) error {
 	}
 	for _, s := range all {
 		rows := batches[s.rows]
+		if s.wide != nil {
+			if err := p.dev.(backend.RowDivider).RunDivided(s.launches, s.wide, b, batches[ownRows], p.seq.first); err != nil {
+				return err
+			}
+			continue
+		}
 		if len(s.launches) > 0 && len(rows.Tokens) > 0 {
 			if err := p.dev.Run(s.launches, rows); err != nil {
 				return err

@@ -3,6 +3,7 @@ package compile
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -21,7 +22,7 @@ func (r *Ranks) join(dev backend.Device) (err error) {
 		of    pass.Exchange
 		comm  comm.Communicator
 		peers *backend.Peers
-	}{{pass.OfTensor, r.Tensor, &r.tensor}, {pass.OfPipeline, r.Pipeline, &r.pipeline}} {
+	}{{pass.OfTensor, r.Tensor, &r.tensor}, {pass.OfPipeline, r.Pipeline, &r.pipeline}, {pass.OfSequence, r.Sequence, &r.sequence}} {
 		if g.comm == nil || g.comm.Size() == 1 || r.hosted[g.of] {
 			continue
 		}
@@ -34,7 +35,7 @@ func (r *Ranks) join(dev backend.Device) (err error) {
 
 // all is the groups that devices have joined.
 func (r *Ranks) all() (peers []backend.Peers) {
-	for _, p := range []backend.Peers{r.tensor, r.pipeline} {
+	for _, p := range []backend.Peers{r.tensor, r.pipeline, r.sequence} {
 		if p != nil {
 			peers = append(peers, p)
 		}
@@ -69,10 +70,40 @@ func (r *Ranks) of(op graph.Op) backend.Peers {
 	case graph.AllReduce, graph.AllGather:
 		return r.tensor
 	}
+	if dividesRows(op) {
+		if r.hosted[pass.OfSequence] {
+			return nil
+		}
+		return r.sequence
+	}
 	if reduces(op) {
 		return r.tensor
 	}
 	return nil
+}
+
+// dividesRows tells the ops that devices which divide rows exchange by themselves, where they are of all in a graph.
+func dividesRows(op graph.Op) bool {
+	switch op.(type) {
+	case graph.GatherRows, graph.OwnRows, graph.ToHeads, graph.FromHeads, graph.GatherSelected:
+		return true
+	}
+	return false
+}
+
+// hostRows has the host move what devices that divide rows exchange, if they cannot do all of it in a graph.
+func (r *Ranks) hostRows(g *graph.Graph, dev backend.Device) {
+	_, divides := dev.(backend.RowDivider)
+	r.hosted[pass.OfSequence] = r.hosted[pass.OfSequence] || !divides || g.Sequence.Own ||
+		slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return !dividesRows(n.Op) && (isExchange(n.Op) || isRing(n.Op)) })
+}
+
+// FitTo is pass.Layout.Fit for devices of a kind: those that divide rows by themselves do so by Ulysses, unless the layout says how.
+func FitTo(dev backend.Device, l pass.Layout, g *graph.Graph) (pass.Layout, error) {
+	if _, ok := dev.(backend.RowDivider); ok && l.Sequence > 1 && l.Method == "" {
+		l.Method = pass.Ulysses
+	}
+	return l.Fit(g)
 }
 
 // Abort ends what the program's device waits for, if it exchanges numbers by itself, with err. Any goroutine may call it.

@@ -13,7 +13,7 @@ import (
 
 // flight is the steps that have begun, and what stands between them.
 type flight struct {
-	stages int     // 1: stages are on the same devices, which compute one after the other
+	stages int     // 1: stages are on the same devices, which compute one after the other, and not what is in their queues
 	lanes  []*lane // of devices of the stages before the last
 	last   []*Program
 	begun  []ordered // what the last stage has still to do, in order
@@ -56,7 +56,7 @@ func (x *Group) newFlight(l pass.Layout, members []Member) {
 			f.lanes = append(f.lanes, &lane{program: p})
 		}
 		name := members[i].Device.Info().Name
-		if other, seen := stageOf[name]; seen && other != stage {
+		if other, seen := stageOf[name]; seen && other != stage && x.ranks[i].pipeline == nil {
 			f.stages = 1
 		}
 		stageOf[name] = stage

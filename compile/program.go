@@ -109,6 +109,7 @@ func compileRank(g *graph.Graph, dev backend.Device, files Tensors, lim backend.
 			return nil, fmt.Errorf("compile: the pages of %d devices for a graph of %d that have sequences of their own", whole.Ranks, s.Ranks)
 		}
 		p.seq.limits, p.seq.all = p.limits, whole
+		p.ranks.hostRows(g, dev)
 	}
 	if err := p.build(files); err != nil {
 		p.Close()

@@ -15,6 +15,7 @@ type sequence struct {
 	zigzag
 	limits, all backend.Limits // of this device, and of all together
 	rows        [][]int32      // of each device: its rows of the step, ascending
+	first       []int32        // of each device's rows, and the end of the last's, where they are divided in order
 	every       []int32        // row of the step
 	seqOf       []int32        // of each of them
 	local       backend.Batch
@@ -68,6 +69,10 @@ func (s *sequence) divide(b *backend.Batch) {
 			}
 			s.rows[owner] = append(s.rows[owner], r)
 		}
+	}
+	s.first = append(s.first[:0], 0)
+	for _, rows := range s.rows {
+		s.first = append(s.first, s.first[len(s.first)-1]+int32(len(rows)))
 	}
 	s.take(b)
 }

@@ -26,6 +26,8 @@ func (p *peers) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 			put, err = p.bindMessage(n.In[0], a.In[0], o.To, true)
 		case graph.Recv:
 			put, err = p.bindMessage(n.Out[0], a.Out[0], o.From, false)
+		case graph.GatherRows, graph.OwnRows, graph.ToHeads, graph.FromHeads, graph.GatherSelected:
+			put, err = p.bindRows(n, a)
 		default:
 			err = fmt.Errorf("cuda: GPUs do not exchange %s", n.Op.Name())
 		}

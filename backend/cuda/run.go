@@ -31,14 +31,41 @@ func (d *Device) run(launches []backend.Launch, b *backend.Batch) error {
 	})
 }
 
-// stepWith lays a step's data out on the device and has do put the program's launches on the stream.
+// RunDivided implements backend.RowDivider. Such steps are not recorded.
+func (d *Device) RunDivided(launches []backend.Launch, wide []bool, whole, own *backend.Batch, first []int32) error {
+	return d.do(func() error {
+		return d.stepsWith(launches, []*backend.Batch{whole, own}, func(list []*launch, of []step) error {
+			of[0].first = first
+			for i, l := range list {
+				s := &of[0]
+				if !wide[i] {
+					s = &of[1]
+				}
+				if s.tokens == 0 {
+					continue
+				}
+				if err := l.put(s); err != nil {
+					return fmt.Errorf("%s: %w", l.text, err)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// stepWith is stepsWith of one batch.
 func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([]*launch, *step) error) error {
+	return d.stepsWith(launches, []*backend.Batch{b}, func(list []*launch, of []step) error { return do(list, &of[0]) })
+}
+
+// stepsWith lays a step's data out on the device and has do put the program's launches on the stream. A step whose rows are divided has several batches, of which the first is of all.
+func (d *Device) stepsWith(launches []backend.Launch, batches []*backend.Batch, do func([]*launch, []step) error) error {
 	if len(launches) == 0 {
 		return nil
 	}
-	st := d.steps
+	st, b := d.steps, batches[0]
 	st.logitsRows, d.read.rows = len(b.LogitsIndices), 0
-	buffer, err := st.free()
+	buffer, err := st.free(len(batches))
 	if err != nil {
 		return err
 	}
@@ -53,15 +80,22 @@ func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([
 		return err
 	}
 	w := writer{host: buffer.host, base: buffer.device}
-	s := pack(&w, b, shapeOf(b, st.lim), st.lim, st.varying)
-	s.buffer = buffer
+	of := make([]step, len(batches))
+	for i, b := range batches {
+		sh := shapeOf(b, st.lim)
+		if len(batches) == 1 {
+			sh = sh.rounded(b, st.lim)
+		}
+		of[i] = pack(&w, b, sh, st.lim, st.varying)
+		of[i].buffer = buffer
+	}
 	if err := d.stream.Record(buffer.began); err != nil {
 		return err
 	}
 	if err := d.stream.Upload(buffer.device, buffer.host[:w.used]); err != nil {
 		return err
 	}
-	if err := do(list, &s); err != nil {
+	if err := do(list, of); err != nil {
 		return err
 	}
 	return d.stream.Record(buffer.done)

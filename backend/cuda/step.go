@@ -42,6 +42,7 @@ type step struct {
 	buffer       *stepBuffer
 	rates        []driver.Ptr // of each rotation whose frequencies vary, [S × pairs] float32
 	prompts      []prompt
+	first        []int32         // row of each device that divides the rows, with the end of the last's behind; nil: they are not divided
 	adapters     [2]stepAdapters // of token rows and of logit rows: by graph.Rows
 	cleared      *stepAdapters   // for whose rows planes have been cleared; nil: for none
 }
@@ -76,7 +77,7 @@ func (s *step) longestPrompt() (most int) {
 // tilesOf is how many tiles of attention a prompt of n new tokens makes.
 func tilesOf(n int) int { return (n + prefillsm90.TileRows - 1) / prefillsm90.TileRows }
 
-// shapeOf rounds a batch of decoding up to its bucket; other batches are launched as they are.
+// shapeOf is the shape of a batch as it is.
 func shapeOf(b *backend.Batch, lim backend.Limits) shape {
 	s := shape{tokens: len(b.Tokens), seqs: b.Seqs(), logits: len(b.LogitsIndices), seqPages: 1, tables: len(b.Tables), axes: 1}
 	if len(b.Positions) > len(b.Tokens) {
@@ -94,6 +95,11 @@ func shapeOf(b *backend.Batch, lim backend.Limits) shape {
 		}
 	}
 	s.seqPages = min(1<<bits.Len(uint(s.seqPages-1)), lim.SeqPages)
+	return s
+}
+
+// rounded is the shape of a batch of decoding, rounded up to its bucket; other batches are launched as they are.
+func (s shape) rounded(b *backend.Batch, lim backend.Limits) shape {
 	if s.tiles == 0 && s.trees == 0 && s.axes == 1 && len(b.EmbeddingRows) == 0 && !combines(b) && s.tokens == s.seqs && s.tokens <= maxRecorded {
 		s.recorded = true
 		s.tokens = min(bucket(s.tokens), lim.Tokens, lim.Seqs)
@@ -231,6 +237,9 @@ func packTables(w *writer, s *step, b *backend.Batch, pageSize int) {
 		}
 		if len(b.Tables[i].States) > 0 {
 			continue
+		}
+		if len(b.Tables[i].Pages) == 0 {
+			continue // of rows that attend elsewhere
 		}
 		for seq, kv := range b.KVLen {
 			used := (int(kv) + pageSize - 1) / pageSize

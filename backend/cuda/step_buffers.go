@@ -72,15 +72,15 @@ func (st *steps) vary(r *graph.Rotation) int {
 	return len(st.varying) - 1
 }
 
-// free is a buffer that the device is done with, large enough for any step.
-func (st *steps) free() (*stepBuffer, error) {
+// free is a buffer that the device is done with, large enough for any step of so many batches.
+func (st *steps) free(batches int) (*stepBuffer, error) {
 	st.next = 1 - st.next
 	s := &st.buffers[st.next]
 	pairs := 0
 	for _, r := range st.varying {
 		pairs += r.Dim/2 + 4
 	}
-	if n := stepBytes(st.lim, pairs); len(s.host) < n {
+	if n := batches * stepBytes(st.lim, pairs); len(s.host) < n {
 		return s, st.grow(n)
 	}
 	return s, s.done.Synchronize()

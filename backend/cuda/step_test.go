@@ -56,7 +56,7 @@ func TestPack(t *testing.T) {
 				b.Positions = append(append(b.Positions, b.Tokens...), b.Tokens...) // any
 			}
 			w := writer{host: make([]byte, room+1<<10), base: base}
-			s := pack(&w, b, shapeOf(b, lim), lim, varying)
+			s := pack(&w, b, shapeOf(b, lim).rounded(b, lim), lim, varying)
 			if w.used > room {
 				t.Fatalf("%+v takes %d bytes, and %d were reckoned: %+v", s.shape, w.used, room, lim)
 			}

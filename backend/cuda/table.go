@@ -146,7 +146,7 @@ func (d *Device) Refusal(n *graph.Node) string {
 			return why
 		}
 	case graph.PartialAttention:
-		return "attention to keys that are divided over devices by tokens is computed on CPUs, not on GPUs; choose --sp 1"
+		return "attention to keys that are divided over devices by tokens is computed on CPUs, not on GPUs; choose --sp-method ulysses"
 	case graph.AdaptedMoE, graph.LoRAHeads:
 		return "adapters of experts and of matrices divided by head are computed on CPUs, not on GPUs"
 	case graph.MoE:

@@ -166,7 +166,7 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 		if o.Last > 0 {
 			l = pass.WithoutExperts(g.Layers(), o.Last, o.Experts)
 		}
-		if l, err = l.Fit(g); err != nil {
+		if l, err = compile.FitTo(dev, l, g); err != nil {
 			return nil, fmt.Errorf("throughput: %w", err)
 		}
 		lim.Divide(l.PageRanks())

@@ -118,7 +118,7 @@ func (o *Options) graph(b *modeldir.Dir) (*graph.Graph, error) {
 		}
 	}
 	if err == nil && o.Layout.Sequence > 1 {
-		if o.Layout, err = o.Layout.Fit(g); err != nil {
+		if o.Layout, err = compile.FitTo(o.Devices[0], o.Layout, g); err != nil {
 			err = fmt.Errorf("check: %w", err)
 		}
 	}

@@ -257,6 +257,81 @@ KERNEL(256, 1) gather_16(PARAM CollectiveParams p) { gather<Vec16, Vec16>(p); }
 KERNEL(256, 1) gather_4(PARAM CollectiveParams p) { gather<u32, u32>(p); }
 KERNEL(256, 1) gather_2(PARAM CollectiveParams p) { gather<u16, u32>(p); }
 
+// meet has a launch in which ranks may have nothing for each other receive a word from all of them, on which the use of stages depends: see above. It takes the last words of a stage.
+constexpr int GREETINGS = STAGE - 128;
+DEVICE void meet(const CollectiveParams& p, u32 launch) {
+  int r = threadX();
+  if (blockX() > 0 || r >= p.ranks || r == p.rank) return;
+  push(stage<u32>(p, r, launch, GREETINGS) + p.rank, 1u);
+  take(stage<u32>(p, p.rank, launch, GREETINGS) + r, p.aborted);
+}
+
+// exchange is an all-to-all of blocks of rows, which differ in where they lie and in how many rows they have: n[r] rows of x from row xRow[r] and column xColumn[r] on go to rank r,
+// and m[r] come from it to rows of y from yRow[r] and yColumn[r] on. Blocks are width wide, and a stage has room for most rows of each rank. Of what ranks have of each other both sides
+// have the same numbers.
+struct ExchangeParams {
+  CollectiveParams c; // width of a block's row
+  int most;
+  int xWhole, yWhole; // of rows of x and y
+  int n[MAX_RANKS], xRow[MAX_RANKS], xColumn[MAX_RANKS];
+  int m[MAX_RANKS], yRow[MAX_RANKS], yColumn[MAX_RANKS];
+};
+template <typename V, typename W> DEVICE void exchange(const ExchangeParams& p) {
+  const CollectiveParams& c = p.c;
+  u32 launch = begin(c, EPOCH);
+  int first = blockX() * threads() + threadX(), stride = gridX() * threads(), slot = p.most * c.width;
+  const V* x = (const V*)c.x;
+  V* y = (V*)c.y;
+  auto from = [&](int r, int i) { return x[(long)(p.xRow[r] + i / c.width) * p.xWhole + p.xColumn[r] + i % c.width]; };
+  auto to = [&](int r, int i) { return y + (long)(p.yRow[r] + i / c.width) * p.yWhole + p.yColumn[r] + i % c.width; };
+  for (int k = 1; k < c.ranks; k++) {
+    int r = (c.rank + k) % c.ranks;
+    W* there = stage<W>(c, r, launch, 0) + (long)c.rank * slot;
+    for (int i = first; i < p.n[r] * c.width; i += stride) push(there + i, notEmpty((W)from(r, i)));
+  }
+  for (int i = first; i < p.n[c.rank] * c.width; i += stride) *to(c.rank, i) = from(c.rank, i);
+  meet(c, launch);
+  W* mine = stage<W>(c, c.rank, launch, 0);
+  for (int k = 1; k < c.ranks; k++) {
+    int r = (c.rank + k) % c.ranks;
+    for (int i = first; i < p.m[r] * c.width; i += stride) *to(r, i) = (V)take(mine + (long)r * slot + i, c.aborted);
+  }
+  count(counter(c.windows[c.rank], EPOCH));
+}
+KERNEL(256, 1) exchange_16(PARAM ExchangeParams p) { exchange<Vec16, Vec16>(p); }
+KERNEL(256, 1) exchange_4(PARAM ExchangeParams p) { exchange<u32, u32>(p); }
+KERNEL(256, 1) exchange_2(PARAM ExchangeParams p) { exchange<u16, u32>(p); }
+
+// selected gives rank 0 chosen rows, wherever they are: row i of its y is row chosen[i] of the rows that ranks divide, of which first[r] is the first of rank r.
+struct SelectedParams {
+  CollectiveParams c; // n is rows, of width
+  const int* chosen;
+  int first[MAX_RANKS + 1];
+};
+template <typename V, typename W> DEVICE void selected(const SelectedParams& p) {
+  const CollectiveParams& c = p.c;
+  u32 launch = begin(c, EPOCH);
+  W* stages = stage<W>(c, 0, launch, 0);
+  V* y = (V*)c.y;
+  meet(c, launch);
+  for (int i = blockX() * threads() + threadX(); i < (int)c.n * c.width; i += gridX() * threads()) {
+    int row = p.chosen[i / c.width], column = i % c.width;
+    if (row >= p.first[c.rank] && row < p.first[c.rank + 1]) {
+      V v = ((const V*)c.x)[(long)(row - p.first[c.rank]) * c.width + column];
+      if (c.rank == 0)
+        y[i] = v;
+      else
+        push(stages + i, notEmpty((W)v));
+    } else if (c.rank == 0) {
+      y[i] = (V)take(stages + i, c.aborted);
+    }
+  }
+  count(counter(c.windows[c.rank], EPOCH));
+}
+KERNEL(256, 1) selected_16(PARAM SelectedParams p) { selected<Vec16, Vec16>(p); }
+KERNEL(256, 1) selected_4(PARAM SelectedParams p) { selected<u32, u32>(p); }
+KERNEL(256, 1) selected_2(PARAM SelectedParams p) { selected<u16, u32>(p); }
+
 // join is the second half of a gather whose shards lie one behind the other in x, as NCCL puts them: [ranks, rows, width] → [rows, whole].
 template <typename V> DEVICE void join(const CollectiveParams& p) {
   launchDependentsAndWait();

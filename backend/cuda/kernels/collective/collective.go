@@ -210,6 +210,117 @@ func (k Gather) Join(s *driver.Stream, sms int, x, y driver.Ptr, rows int) error
 	return driver.Launch(s, k.join, driver.Grid{X: int(min((p.N+threads-1)/threads, int64(8*sms))), Threads: threads}, &p)
 }
 
+// greetings are the last bytes of a stage, which exchanges need for themselves.
+const greetings = 128
+
+// ExchangeParams mirrors ExchangeParams of collective.cu.
+type ExchangeParams struct {
+	Params
+	Most             int32
+	XWhole, YWhole   int32
+	N, XRow, XColumn [MaxRanks]int32
+	M, YRow, YColumn [MaxRanks]int32
+	_                int32
+}
+
+// Block is rows of a matrix, from a row and a column on.
+type Block struct{ Row, Rows, Column int }
+
+// Exchange is an all-to-all of blocks of rows of so many numbers, which lie in longer ones.
+type Exchange struct {
+	kernel         *driver.Kernel
+	unit           int64
+	number         int64 // bytes of one
+	width          int64 // bytes, as are the lengths of whole rows
+	xWhole, yWhole int64
+}
+
+// NewExchange finds the kernel for blocks of width numbers of a type, in rows of xWhole and yWhole of them. columns are all that blocks begin at.
+func NewExchange(l *kernels.Loader, t graph.Type, width, xWhole, yWhole int, columns ...int) (x Exchange, err error) {
+	if !kernels.Plain(t) {
+		return x, fmt.Errorf("cuda: GPUs that divide rows exchange f32 and bf16, not %s", t)
+	}
+	x.number, x.width, x.xWhole, x.yWhole = t.RowBytes(1), t.RowBytes(width), t.RowBytes(xWhole), t.RowBytes(yWhole)
+	sizes := []int64{x.width, x.xWhole, x.yWhole}
+	for _, c := range columns {
+		sizes = append(sizes, t.RowBytes(c))
+	}
+	x.unit = unit(sizes...)
+	x.kernel, err = l.Kernel("collective/collective", fmt.Sprintf("exchange_%d", x.unit), 0)
+	return x, err
+}
+
+// Launch sends to[r] of x to rank r, and has from[r] of y be what rank r sends; every rank is in both. What two ranks have for each other is of as many rows on both. most is the most rows
+// of a block on any rank, by which all divide it among launches.
+func (k Exchange) Launch(s *driver.Stream, g *Group, x, y driver.Ptr, to, from []Block, most int) error {
+	staged := k.width / k.unit * max(k.unit, 4) // bytes of a row in a stage
+	each := int((stage - greetings) / (staged * int64(g.Ranks)))
+	if each == 0 {
+		return fmt.Errorf("cuda: an exchange of rows of %d bytes among %d ranks; %d bytes together are the most", k.width, g.Ranks, stage-greetings)
+	}
+	for first := 0; first < most; first += each {
+		p := ExchangeParams{Params: g.params(x, y), Most: int32(min(each, most-first)), XWhole: int32(k.xWhole / k.unit), YWhole: int32(k.yWhole / k.unit)}
+		p.Width = int32(k.width / k.unit)
+		part := func(b Block) (row, rows, column int32) {
+			return int32(b.Row + first), int32(min(max(b.Rows-first, 0), each)), int32(int64(b.Column) * k.number / k.unit)
+		}
+		for r := range g.Ranks {
+			p.XRow[r], p.N[r], p.XColumn[r] = part(to[r])
+			p.YRow[r], p.M[r], p.YColumn[r] = part(from[r])
+		}
+		if err := driver.Launch(s, k.kernel, driver.Grid{X: g.blocks(int64(p.Most) * int64(p.Width)), Threads: threads}, &p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SelectedParams mirrors SelectedParams of collective.cu.
+type SelectedParams struct {
+	Params
+	Chosen driver.Ptr // [rows] int32
+	First  [MaxRanks + 1]int32
+	_      int32
+}
+
+// Selected brings chosen rows of those that ranks divide to rank 0.
+type Selected struct {
+	kernel *driver.Kernel
+	unit   int64
+	width  int64 // bytes of a row
+}
+
+// NewSelected finds the kernel for rows of so many numbers of a type.
+func NewSelected(l *kernels.Loader, t graph.Type, width int) (x Selected, err error) {
+	if !kernels.Plain(t) {
+		return x, fmt.Errorf("cuda: GPUs that divide rows exchange f32 and bf16, not %s", t)
+	}
+	x.width = t.RowBytes(width)
+	x.unit = unit(x.width)
+	x.kernel, err = l.Kernel("collective/collective", fmt.Sprintf("selected_%d", x.unit), 0)
+	return x, err
+}
+
+// Launch has row i of rank 0's y be row chosen[i] of all; x is this rank's rows, and first[r] the first of rank r among all, with the end of the last behind.
+func (k Selected) Launch(s *driver.Stream, g *Group, x, y, chosen driver.Ptr, rows int, first []int32) error {
+	staged := k.width / k.unit * max(k.unit, 4)
+	each := int((stage - greetings) / staged)
+	if each == 0 {
+		return fmt.Errorf("cuda: a choice of rows of %d bytes; %d are the most", k.width, stage-greetings)
+	}
+	for ; rows > 0; rows -= each {
+		p := SelectedParams{Params: g.params(x, y), Chosen: chosen}
+		copy(p.First[:], first)
+		n := min(rows, each)
+		p.N, p.Width = int64(n), int32(k.width/k.unit)
+		if err := driver.Launch(s, k.kernel, driver.Grid{X: g.blocks(p.N * int64(p.Width)), Threads: threads}, &p); err != nil {
+			return err
+		}
+		y, chosen = y+driver.Ptr(int64(n)*k.width), chosen+driver.Ptr(4*n)
+	}
+	return nil
+}
+
 // Message is a message from one rank to another.
 type Message struct {
 	kernel *driver.Kernel

@@ -18,7 +18,7 @@ import (
 
 func TestMirrors(t *testing.T) {
 	size := unsafe.Sizeof(Params{})
-	gputest.Mirrors(t, "collective/collective", map[string]uintptr{"reduce_once": size, "reduce_parts": size, "reduce_norm": unsafe.Sizeof(NormParams{}), "gather_": size, "join_": size, "send": size, "receive": size})
+	gputest.Mirrors(t, "collective/collective", map[string]uintptr{"reduce_once": size, "reduce_parts": size, "reduce_norm": unsafe.Sizeof(NormParams{}), "gather_": size, "exchange_": unsafe.Sizeof(ExchangeParams{}), "selected_": unsafe.Sizeof(SelectedParams{}), "join_": size, "send": size, "receive": size})
 }
 
 // ranks are several on one GPU, each with a stream of its own: their kernels run beside each other and wait for each other.
@@ -291,6 +291,94 @@ func (r *ranks) testGather(typ graph.Type, width, whole, rows int) {
 	}
 	r.Must(k.Join(r.Stream, r.Loader.SMs(), shards, joined, rows))
 	same(r.GPU, what+" joined", read(r.GPU, typ, joined, rows*whole), want)
+}
+
+// TestExchange: blocks of rows go where they belong, of as many rows as ranks have of one another: heads of all rows, and back; some ranks have no rows, and there are more than a launch takes.
+func TestExchange(t *testing.T) {
+	gputest.Run(t, func(g *gputest.GPU) {
+		for _, n := range []int{2, 3, 4} {
+			r := newRanks(g, n)
+			for _, typ := range gputest.Plain {
+				for _, width := range []int{1, 2, 64, 1000} {
+					for _, rows := range [][]int{{1}, {0, 1}, {3, 2, 2, 3}, {200, 199, 0, 7}, {5000 / width, 4999, 1}} {
+						g.Scope(func() { r.testExchange(typ, width, append(rows, 0, 0, 0, 0)[:n]) })
+					}
+				}
+			}
+			r.close()
+		}
+	})
+}
+
+// testExchange has ranks with so many rows each exchange all columns of these for their own of all rows, and back.
+func (r *ranks) testExchange(typ graph.Type, width int, rows []int) {
+	n, total, most := len(r.groups), 0, 0
+	first := []int32{0}
+	for _, k := range rows {
+		total, most = total+k, max(most, k)
+		first = append(first, int32(total))
+	}
+	whole := r.Random(total*n*width, 1)
+	if typ == graph.BF16 {
+		for i, v := range whole {
+			whole[i] = quant.BF16ToF32(quant.F32ToBF16(v))
+		}
+	}
+	x, heads, back := make([]driver.Ptr, n), make([]driver.Ptr, n), make([]driver.Ptr, n)
+	for i := range n {
+		x[i] = put(r.GPU, typ, append(whole[int(first[i])*n*width:int(first[i+1])*n*width:int(first[i+1])*n*width], 0)) // one number more: there may be none
+		heads[i], back[i] = r.Poisoned(int(typ.RowBytes(total*width+8))), r.Poisoned(int(typ.RowBytes(rows[i]*n*width+8)))
+	}
+	var columns []int
+	for i := range n {
+		columns = append(columns, i*width)
+	}
+	there, err := NewExchange(r.Loader, typ, width, n*width, width, columns...)
+	r.Must(err)
+	here, err := NewExchange(r.Loader, typ, width, width, n*width, columns...)
+	r.Must(err)
+	r.Must(r.Stream.Synchronize())
+	for range 3 {
+		r.each(func(s *driver.Stream, g *Group) error {
+			var own, all []Block
+			for i := range n {
+				own, all = append(own, Block{Rows: rows[g.Rank], Column: i * width}), append(all, Block{Row: int(first[i]), Rows: rows[i]})
+			}
+			if err := there.Launch(s, g, x[g.Rank], heads[g.Rank], own, all, most); err != nil {
+				return err
+			}
+			return here.Launch(s, g, heads[g.Rank], back[g.Rank], all, own, most)
+		})
+	}
+	what := fmt.Sprintf("%v rows of %d × %d numbers of %s", rows, n, width, typ)
+	for i := range n {
+		want := make([]float32, 0, total*width)
+		for row := range total {
+			want = append(want, whole[(row*n+i)*width:(row*n+i+1)*width]...)
+		}
+		same(r.GPU, fmt.Sprintf("%s, heads of rank %d", what, i), read(r.GPU, typ, heads[i], total*width), want)
+		same(r.GPU, fmt.Sprintf("%s, rows of rank %d", what, i), read(r.GPU, typ, back[i], rows[i]*n*width), whole[int(first[i])*n*width:int(first[i+1])*n*width])
+	}
+	r.testSelected(typ, n*width, x, whole, first)
+}
+
+// testSelected has rank 0 receive some of the rows, in another order.
+func (r *ranks) testSelected(typ graph.Type, width int, x []driver.Ptr, whole []float32, first []int32) {
+	var chosen []int32
+	var want []float32
+	for i := range first[len(first)-1] {
+		if row := first[len(first)-1] - 1 - i; row%3 != 1 {
+			chosen, want = append(chosen, row), append(want, whole[int(row)*width:int(row+1)*width]...)
+		}
+	}
+	k, err := NewSelected(r.Loader, typ, width)
+	r.Must(err)
+	y, at := r.Poisoned(int(typ.RowBytes(len(want)+8))), r.Ints(chosen...)
+	r.Must(r.Stream.Synchronize())
+	for range 3 {
+		r.each(func(s *driver.Stream, g *Group) error { return k.Launch(s, g, x[g.Rank], y, at, len(chosen), first) })
+	}
+	same(r.GPU, fmt.Sprintf("chosen rows of %v", first), read(r.GPU, typ, y, len(want)), want)
 }
 
 // TestMessages: what ranks send arrives, in order, while the sender is ahead: more messages than there are stages, sent before any is received.
