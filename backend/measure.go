@@ -47,7 +47,7 @@ func (p Peaks) rate(n *graph.Node) float64 {
 	case graph.Linear:
 		round = o.ActType
 	case graph.MoE:
-		round = o.ActType
+		round = o.ManyType()
 	case graph.Attention:
 	default:
 		return p.F32

@@ -30,6 +30,8 @@ type MoE struct {
 	// ActType is the dtype that activations are multiplied in: Q8, and then x has been quantised already, or BF16, rounded as they
 	// are multiplied; F32 leaves them as they are.
 	ActType Type
+	// Rounds says that floats may be rounded to Q8 as they are multiplied where an expert has many rows: its matrices are decoded.
+	Rounds bool
 }
 
 // SwiGLUAlpha scales gates within the sigmoid of a block with a Clamp.
@@ -42,6 +44,14 @@ const (
 	ExpertDown        // [experts, in, ffn], biases [experts, 1, in]
 	ExpertMatrices
 )
+
+// ManyType is the dtype that activations of many rows are multiplied in.
+func (o MoE) ManyType() Type {
+	if o.Rounds {
+		return Q8
+	}
+	return o.ActType
+}
 
 // Name implements Op.
 func (MoE) Name() string { return "MoE" }
@@ -69,6 +79,9 @@ func (o MoE) Attrs() string {
 	}
 	if o.ActType != F32 {
 		s += ", activations in " + o.ActType.String()
+	}
+	if o.Rounds {
+		s += ", of many rows in " + Q8.String()
 	}
 	return s
 }

@@ -33,9 +33,7 @@ func ActQuant(g *graph.Graph, o Options) (*graph.Graph, error) {
 		if round != graph.F32 {
 			op = rounding(op, round)
 		} else if o.Q8 && decoded(n) {
-			linear := n.Op.(graph.Linear)
-			linear.ActType = graph.Q8
-			op = linear
+			op = roundingMany(op)
 		}
 		r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, op, in, n.Weights))
 		for _, v := range n.Out { // right behind what makes it, which may do both in one pass over the rows
@@ -88,18 +86,44 @@ func MayRound(f quant.Format) bool { return slices.Contains(decodedFormats, f) }
 // loses is what the rounding of inputs to Q8 does.
 var decodedFormats = []quant.Format{quant.FP8, quant.FP8_BLOCK, quant.INT8, quant.NF4, quant.FP4, quant.NVFP4_ROW}
 
-// decoded reports whether a node multiplies with a matrix in such a format, and inputs that have not been rounded already: it may round many of them as it
+// decoded reports whether a node multiplies with matrices in such formats, and inputs that have not been rounded already: it may round many of them as it
 // multiplies.
 func decoded(n *graph.Node) bool {
-	if _, ok := n.Op.(graph.Linear); !ok || !MayRound(n.Weights[0].Format) || n.Weights[0].Out.Len() == 1 || n.In[0].Type != graph.F32 {
+	matrices := n.Weights[:min(1, len(n.Weights))]
+	switch n.Op.(type) {
+	case graph.Linear:
+		if n.Weights[0].Out.Len() == 1 {
+			return false
+		}
+	case graph.MoE, graph.AdaptedMoE:
+		matrices = n.Weights[:graph.ExpertMatrices]
+	default:
 		return false
 	}
-	from := n.In[0].From
-	if from == nil {
+	if n.In[0].Type != graph.F32 || slices.ContainsFunc(matrices, func(w *graph.Weight) bool { return !MayRound(w.Format) }) {
+		return false
+	}
+	if n.In[0].From == nil {
 		return true
 	}
-	_, rounded := from.Op.(graph.RoundRows)
+	_, rounded := n.In[0].From.Op.(graph.RoundRows)
 	return !rounded
+}
+
+// roundingMany is the op with leave to round many inputs to Q8.
+func roundingMany(op graph.Op) graph.Op {
+	switch o := op.(type) {
+	case graph.Linear:
+		o.ActType = graph.Q8
+		return o
+	case graph.MoE:
+		o.Rounds = true
+		return o
+	case graph.AdaptedMoE:
+		o.Rounds = true
+		return o
+	}
+	return op
 }
 
 // scaledType is what inputs in BF16 are to be rounded to; F32: nothing.

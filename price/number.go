@@ -30,9 +30,9 @@ func numberOf(n *graph.Node, p *Profile) Number {
 	case graph.Linear:
 		return numberOfProduct(n.In[0].Type, o.ActType)
 	case graph.MoE:
-		return numberOfProduct(n.In[0].Type, o.ActType)
+		return numberOfProduct(n.In[0].Type, o.ManyType())
 	case graph.AdaptedMoE:
-		return numberOfProduct(n.In[0].Type, o.ActType)
+		return numberOfProduct(n.In[0].Type, o.ManyType())
 	case graph.Attention, graph.PartialAttention, graph.RingAttention:
 		if p.Attention != "" {
 			return p.Attention

@@ -25,10 +25,8 @@ type decoding struct {
 // the bytes of INT8 only move.
 const byteRows = 32
 
-// inBytes reports whether m rows of inputs are multiplied in bytes.
-func (p *decoding) inBytes(m int) bool {
-	return p.rounds && (m >= byteRows || m >= panelRows && p.weight.Format == quant.INT8)
-}
+// inBytes reports whether m rows of inputs, which may be rounded, are multiplied with a matrix in bytes.
+func inBytes(f quant.Format, m int) bool { return m >= byteRows || m >= panelRows && f == quant.INT8 }
 
 // panelRows is the number of rows of inputs from which on a panel of floats is multiplied by the kernels of gemm, which pack the inputs
 // for each.
@@ -57,33 +55,34 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 
 // run multiplies m rows of inputs with rows [from, to), in a panel of NR rows of floats. All workers run at the same time.
 func (p *decoding) run(w *worker, panel, out, in []float32, m, from, to int) {
-	if p.inBytes(m) {
-		p.runBytes(w, panel, out, in, m, from, to)
+	d := p.d
+	if p.rounds && inBytes(p.weight.Format, m) {
+		acts := gemm.ByteActs(d.tier, p.acts, m, p.weight.Cols)
+		first, last := w.share(m, 1)
+		acts.Fill(d.tier, in, first, last)
+		w.sync()
+		w.acts = acts
+		d.multiplyBytes(w, p.weight, panel, out, m, from, to)
 	} else {
-		p.d.multiplyDecoded(w, p.weight, panel, out, in, m, from, to)
+		d.multiplyDecoded(w, p.weight, panel, out, in, m, from, to)
 	}
 	addBias(out, p.bias, 0, m, p.weight.Rows, from, to)
 }
 
-// runBytes does so in bytes.
-func (p *decoding) runBytes(w *worker, panel, out, in []float32, m, from, to int) {
-	d, k := p.d, p.weight.Cols
-	acts := gemm.ByteActs(d.tier, p.acts, m, k)
-	first, last := w.share(m, 1)
-	acts.Fill(d.tier, in, first, last)
-	w.sync()
-	w.acts = acts
+// multiplyBytes multiplies the worker's m rows of inputs in Q8 with rows [from, to) of a weight, of which it makes panels of bytes.
+func (d *Device) multiplyBytes(w *worker, weight *matrix, panel, out []float32, m, from, to int) {
+	k := weight.Cols
 	row, bytes := panel[:k], gemm.NewBytePanel(d.tier, unsafe.Slice((*byte)(unsafe.Pointer(&panel[k])), 4*(gemm.NR-1)*k), k)
 	for ; from < to; from += gemm.NR {
 		n := min(gemm.NR, to-from)
-		weights := p.bytePanel(&bytes, row, from, n)
-		gemm.Mul(d.tier, out[from:], p.weight.Rows, &weights, 0, n, &w.acts, 0, m, w.scratch)
+		weights := d.bytePanel(weight, &bytes, row, from, n)
+		gemm.Mul(d.tier, out[from:], weight.Rows, &weights, 0, n, &w.acts, 0, m, w.scratch)
 	}
 }
 
 // bytePanel makes bytes of n rows from one on, NR at most.
-func (p *decoding) bytePanel(panel *gemm.BytePanel, row []float32, from, n int) gemm.Weights {
-	m, size := p.weight, int(p.weight.Format.RowBytes(p.weight.Cols))
+func (d *Device) bytePanel(m *matrix, panel *gemm.BytePanel, row []float32, from, n int) gemm.Weights {
+	size := int(m.Format.RowBytes(m.Cols))
 	if m.Format == quant.INT8 && n == gemm.NR {
 		data, scales := m.Data[from*size:(from+n)*size], [gemm.NR]float32{}
 		for r := range scales {
@@ -93,7 +92,7 @@ func (p *decoding) bytePanel(panel *gemm.BytePanel, row []float32, from, n int) 
 	}
 	for r := range gemm.NR {
 		if r < n {
-			p.d.vec.Expand(m.Format, row, m.Row(from+r))
+			d.vec.Expand(m.Format, row, m.Row(from+r))
 		}
 		panel.SetRow(r, row)
 	}

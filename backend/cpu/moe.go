@@ -29,6 +29,7 @@ type moe struct {
 	xRowBytes     int // bytes of a row of x
 	gatedRowBytes int // bytes of a row of gated numbers
 	scratch       moeScratch
+	rounds        bool         // see roundsExperts
 	adapters      *moeAdapters // nil: the node has none
 }
 
@@ -47,6 +48,12 @@ func (d *Device) moeKernel(n *graph.Node) string {
 func decodesExperts(n *graph.Node) bool {
 	o, _ := graph.Experts(n)
 	return o.ActType != graph.Q8 && slices.ContainsFunc(n.Weights[:graph.ExpertMatrices], func(w *graph.Weight) bool { return w.Format.Block() > 1 })
+}
+
+// roundsExperts reports whether the inputs of experts with many rows are rounded to Q8, and their matrices made bytes of as they are used.
+func (d *Device) roundsExperts(n *graph.Node) bool {
+	o, _ := graph.Experts(n)
+	return o.Rounds && !d.deterministic && n.In[0].Axis.Len()%graph.Q8Block == 0 && n.Weights[graph.ExpertGate].Out.Len()%graph.Q8Block == 0
 }
 
 func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
@@ -78,6 +85,7 @@ func bindMoE(d *Device, n *graph.Node, a backend.Args) (body, error) {
 			expert[i] = newMatmul(d, matrix, bias)
 		}
 	}
+	m.rounds = d.roundsExperts(n)
 	d.layOut(n, a.Limits, raw(a.Scratch), &m.scratch)
 	if _, ok := n.Op.(graph.AdaptedMoE); ok {
 		m.adapters = newMoEAdapters(d, n, a)
@@ -141,6 +149,7 @@ func (m *moe) permute(rows, from, to int) {
 		for i := from; i < to; i++ {
 			copy(s.x[i*m.xRowBytes:(i+1)*m.xRowBytes], m.x[int(s.source[i])*m.xRowBytes:])
 		}
+		s.eachExpert(from, to, func(e, from, to int) { m.round(e, from, to, as[float32](s.x), m.in) })
 		return
 	}
 	x := gemm.TiledActs(m.dev.tier, m.x, rows, m.in)
@@ -150,6 +159,23 @@ func (m *moe) permute(rows, from, to int) {
 			a.CopyRow(i-int(s.offset[e]), &x, int(s.source[i]))
 		}
 	})
+}
+
+// inBytes are the inputs of expert e for a matrix of k columns that is multiplied in bytes; false: it is not.
+func (m *moe) inBytes(e, k int) (a gemm.Acts, ok bool) {
+	from, n := int(m.scratch.offset[e]), int(m.scratch.offset[e+1]-m.scratch.offset[e])
+	if !m.rounds || n < byteRows {
+		return a, false
+	}
+	return gemm.ByteActs(m.dev.tier, m.scratch.bytes[gemm.ActBytes(gemm.Q8, from, k):], n, k), true
+}
+
+// round rounds pairs [from, to) of x, all of expert e, to bytes if these are multiplied.
+func (m *moe) round(e, from, to int, x []float32, k int) {
+	a, ok := m.inBytes(e, k)
+	for i := from; i < to && ok; i++ {
+		a.FillPart(m.dev.tier, x[i*k:(i+1)*k], i-int(m.scratch.offset[e]), 0)
+	}
 }
 
 // activate makes fn(gate) × up of pairs [from, to).
@@ -167,6 +193,7 @@ func (m *moe) activate(from, to int) {
 				a.FillPart(m.dev.tier, gated, i-int(s.offset[e]), 0)
 			}
 		}
+		m.round(e, from, to, s.gate, m.ffn)
 	})
 }
 
@@ -179,7 +206,7 @@ func (m *moe) multiply(w *worker, which int, x []byte, rowBytes int, y []float32
 			return
 		}
 		if p.decoded {
-			m.multiplyDecoded(w, p, as[float32](x[from*rowBytes:]), y[from*p.matrix.Rows:], to-from)
+			m.multiplyDecoded(w, p, as[float32](x[from*rowBytes:]), y[from*p.matrix.Rows:], e, to-from)
 			return
 		}
 		w.acts, w.out = m.inputs(x, rowBytes, e, p.matrix.Cols), y[from*p.matrix.Rows:]
@@ -187,10 +214,16 @@ func (m *moe) multiply(w *worker, which int, x []byte, rowBytes int, y []float32
 	})
 }
 
-// multiplyDecoded computes the worker's part of n rows x of a matmul whose matrix is dequantised a panel at a time.
-func (m *moe) multiplyDecoded(w *worker, p *matmul, x, y []float32, n int) {
+// multiplyDecoded computes the worker's part of n rows x of a matmul of expert e whose matrix is decoded as it is used.
+func (m *moe) multiplyDecoded(w *worker, p *matmul, x, y []float32, e, n int) {
 	from, to := w.share(p.matrix.Rows, gemm.NR)
-	m.dev.multiplyDecoded(w, p.matrix, m.scratch.panels[w.id], y, x, n, from, to)
+	panel := m.scratch.panels[w.id]
+	if acts, ok := m.inBytes(e, p.matrix.Cols); ok {
+		w.acts = acts
+		m.dev.multiplyBytes(w, p.matrix, panel, y, n, from, to)
+	} else {
+		m.dev.multiplyDecoded(w, p.matrix, panel, y, x, n, from, to)
+	}
 	addBias(y, p.bias, 0, n, p.matrix.Rows, from, to)
 }
 

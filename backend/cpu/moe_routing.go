@@ -22,6 +22,7 @@ type moeScratch struct {
 	down   []float32 // [pair][in]
 
 	panels [][]float32 // of each worker, NR rows of a matrix that is dequantised
+	bytes  []byte      // [pair] rows of in or of ffn numbers in Q8, of experts that are multiplied in bytes
 }
 
 // moeScratchBytes is a worker's part of the memory that all share.
@@ -58,6 +59,9 @@ func (d *Device) layOut(n *graph.Node, lim backend.Limits, memory []byte, s *moe
 	if decodesExperts(n) {
 		for range d.pool.N() {
 			s.panels = append(s.panels, as[float32](take(4*gemm.NR*int64(max(in, ffn)))))
+		}
+		if d.roundsExperts(n) {
+			s.bytes = take(int64(gemm.ActBytes(gemm.Q8, pairs, max(in, ffn))))
 		}
 	}
 	return used

@@ -70,6 +70,8 @@ func moeCases() []Case {
 		{graph.MoE{Experts: 8, TopK: 2, Shares: true, ActType: graph.Q8}, 256, 256, quant.Q4_K, quant.Invalid},
 		{graph.MoE{Experts: 8, TopK: 2, Biased: true}, 64, 40, quant.Q8_0, quant.F16}, // whose rows do not divide into blocks
 		{graph.MoE{Experts: 4, TopK: 2}, 128, 256, quant.FP8_BLOCK, quant.Invalid},
+		{graph.MoE{Experts: 4, TopK: 2, Rounds: true}, 128, 256, quant.FP8_BLOCK, quant.Invalid},
+		{graph.MoE{Experts: 3, TopK: 2, Rounds: true, Biased: true}, 192, 96, quant.NVFP4_ROW, quant.Invalid},
 		{graph.MoE{Experts: 6, TopK: 3, Shares: true, Fn: graph.Relu}, 64, 96, quant.BF16, quant.Invalid},
 		{graph.MoE{Experts: 5, TopK: 2, Fn: graph.Relu}, 256, 512, quant.Q4_0, quant.Invalid},
 	} {
@@ -80,14 +82,21 @@ func moeCases() []Case {
 		case graph.BF16:
 			tolerance = 2e-2 // as in roundedCases, but rounded twice, and the experts' sums may cancel
 		}
+		if c.o.Rounds {
+			tolerance = 2e-2 // weights too
+		}
 		formats, down := c.format.String(), c.format
 		if c.down != quant.Invalid {
 			down = c.down
 			formats += "+" + down.String()
 		}
+		rounded := c.o.ActType.String()
+		if c.o.Rounds {
+			rounded = "Q8 if many"
+		}
 		for _, steps := range rowSteps() {
 			all = append(all, Case{
-				Name: fmt.Sprintf("MoE/%d of %d/%s/%s/rounded to %s/rows%d", c.o.TopK, c.o.Experts, c.o.Fn, formats, c.o.ActType, LimitsFor(steps, 16).Tokens), Op: "MoE", Steps: steps, Tolerance: tolerance,
+				Name: fmt.Sprintf("MoE/%d of %d/%s/%s/rounded to %s/rows%d", c.o.TopK, c.o.Experts, c.o.Fn, formats, rounded, LimitsFor(steps, 16).Tokens), Op: "MoE", Steps: steps, Tolerance: tolerance,
 				Graph: func(b *graph.Builder) *graph.Value {
 					hidden, ffn := axis("hidden", c.in, 1), axis("ffn", c.ffn, 1)
 					experts, one := axis("experts", c.o.Experts, 1), axis("one", 1, 1)
