@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,6 +182,93 @@ func TestLayoutAdapters(t *testing.T) {
 		}
 		if same := dot(e.Vector, vector); same < 0.9999 {
 			t.Errorf("%+v embeds a text with a cosine of %g to one device's", l, same)
+		}
+	}
+}
+
+// TestDataParallel: devices with requests of their own embed texts, say how likely prompts are, and draw several answers to a prompt as one device does.
+func TestDataParallel(t *testing.T) {
+	dir := withTokenizer(t, "internal/check/testdata/gptoss-yarn")
+	type result struct {
+		vectors [][]float32
+		likely  []float64
+		drawn   [][]int32
+	}
+	of := func(l ridge.Layout) (r result) {
+		m := loadFrom(t, dir, ridge.Options{Layout: l, Cache: "f32", Context: 128, Deterministic: true})
+		prompt := func(n int) (ids []int32) {
+			for i := range n {
+				ids = append(ids, int32(3+(i*7+n*11)%80))
+			}
+			return ids
+		}
+		r.vectors = make([][]float32, 5)
+		r.drawn = make([][]int32, 6)
+		var wait sync.WaitGroup
+		for i := range r.vectors {
+			wait.Go(func() {
+				e, err := m.EmbedTokens(context.Background(), prompt(9+8*i), ridge.Params{})
+				if err != nil {
+					t.Error(err)
+				}
+				r.vectors[i] = e.Vector
+			})
+		}
+		for i := range 2 {
+			wait.Go(func() {
+				all := make([]ridge.Params, 3)
+				for k := range all {
+					all[k] = ridge.Greedy()
+					all[k].Sampling.Temperature, all[k].Sampling.Seed, all[k].MaxTokens, all[k].IgnoreEnd = 1, uint64(1+i+10*k), 20, true
+				}
+				pieces, err := m.GenerateMany(context.Background(), prompt(33+i), all)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for k, answer := range pieces {
+					for piece, err := range answer {
+						if err != nil {
+							t.Error(err)
+						} else if piece.Token != nil {
+							r.drawn[3*i+k] = append(r.drawn[3*i+k], piece.Token.Token)
+						}
+					}
+				}
+			})
+		}
+		wait.Wait()
+		p := ridge.Greedy()
+		p.MaxTokens, p.PromptLogprobs = 1, true
+		pieces, err := m.GenerateMany(context.Background(), prompt(50), []ridge.Params{p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for piece, err := range pieces[0] {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, token := range piece.Prompt {
+				r.likely = append(r.likely, float64(token.Logprob))
+			}
+		}
+		return r
+	}
+	want, got := of(ridge.Layout{}), of(ridge.Layout{Data: 2, Tensor: 2})
+	if !slices.EqualFunc(got.drawn, want.drawn, slices.Equal) {
+		t.Errorf("answers are\n%v\nand should be\n%v", got.drawn, want.drawn)
+	}
+	if len(want.likely) != 50 || len(got.likely) != 50 {
+		t.Fatalf("%d and %d tokens of the prompt have a log-probability", len(want.likely), len(got.likely))
+	}
+	for i := 1; i < 50; i++ { // the first has none
+		if off := math.Abs(got.likely[i] - want.likely[i]); !(off < 1e-3) {
+			t.Errorf("token %d of the prompt has %g and should have %g", i, got.likely[i], want.likely[i])
+		}
+	}
+	for i := range want.vectors {
+		if same := dot(got.vectors[i], want.vectors[i]); !(same > 0.9999) {
+			t.Errorf("text %d is embedded otherwise: %g", i, same)
 		}
 	}
 }
