@@ -12,6 +12,7 @@ import (
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/device"
+	"github.com/ridge-llm/ridge/internal/quantize/imatrix"
 	"github.com/ridge-llm/ridge/pass"
 )
 
@@ -28,6 +29,10 @@ type Layout struct {
 	// whichever divides the cache further and, of those alike, sends fewer bytes for a prompt.
 	Sequence       int
 	SequenceMethod string
+	// ExpertLoad has experts that devices with Data, or Sequence, divide be placed by how many rows came to them, as a file of importances (llama.cpp's imatrix, ridge quantize --imatrix-out) counts them; "":
+	// in order. RedundantExperts is how many each device has beside an equal share: hot ones are on several devices then.
+	ExpertLoad       string
+	RedundantExperts int
 }
 
 // MaxDevices is over how many devices a model can be spread.
@@ -69,10 +74,27 @@ func (l Layout) Check() error {
 	} else if m != "" && l.Sequence < 2 {
 		return fmt.Errorf("ridge: --sp-method %s is for --sp 2 or more (Layout.SequenceMethod, Layout.Sequence)", m)
 	}
+	if by := l.ExpertLoad != "" || l.RedundantExperts != 0; l.RedundantExperts < 0 || by && all.Expert <= all.Tensor {
+		return fmt.Errorf("ridge: --expert-load %q and --redundant-experts %d place experts that all of --tp × --dp or --tp × --sp devices divide, of which there are more than --tp, and 0 or more are redundant (Layout.ExpertLoad, Layout.RedundantExperts)", l.ExpertLoad, l.RedundantExperts)
+	}
 	if n := all.Devices(); n > MaxDevices {
 		return fmt.Errorf("ridge: the layout %s has %d devices; %d at most are possible", all, n, MaxDevices)
 	}
 	return nil
+}
+
+// loads is what experts are placed by.
+func (l Layout) loads() (pass.ExpertLoads, error) {
+	loads := pass.ExpertLoads{Extra: l.RedundantExperts}
+	if l.ExpertLoad == "" {
+		return loads, nil
+	}
+	m, err := imatrix.Read(l.ExpertLoad)
+	if err != nil {
+		return loads, fmt.Errorf("ridge: Layout.ExpertLoad (--expert-load): %w", err)
+	}
+	loads.Counts = m.ExpertCounts()
+	return loads, nil
 }
 
 // check refuses settings that do not go with several devices.

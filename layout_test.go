@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/quantize/imatrix"
 )
 
 // answers are greedy continuations of several prompts, two of which begin alike, computed side by side.
@@ -269,6 +270,58 @@ func TestDataParallel(t *testing.T) {
 	for i := range want.vectors {
 		if same := dot(got.vectors[i], want.vectors[i]); !(same > 0.9999) {
 			t.Errorf("text %d is embedded otherwise: %g", i, same)
+		}
+	}
+}
+
+// TestExpertLoad: experts that are placed by load, the hot ones on two devices, answer as in order, in one process and over ranks; what cannot be placed so is refused.
+func TestExpertLoad(t *testing.T) {
+	dir, file := withTokenizer(t, "internal/check/testdata/gptoss-yarn"), filepath.Join(t.TempDir(), "loads.gguf")
+	loads := imatrix.Matrix{Entries: map[string]imatrix.Entry{
+		"blk.0.ffn_gate_exps.weight": {Squares: make([]float32, 4*32), Counts: []float32{3, 70, 40, 5}},
+		"blk.1.ffn_gate_exps.weight": {Squares: make([]float32, 4*32), Counts: []float32{30, 1, 1, 90}},
+		"blk.1.attn_q.weight":        {Squares: make([]float32, 32), Counts: []float32{9}},
+	}}
+	if err := loads.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	o := ridge.Options{Cache: "f32", Context: 128, Deterministic: true, Threads: 1}
+	want := answers(t, loadFrom(t, dir, o))
+	o.Layout = ridge.Layout{Data: 2, ExpertLoad: file, RedundantExperts: 1}
+	if got := answers(t, loadFrom(t, dir, o)); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("answers are\n%v\nand should be\n%v", got, want)
+	}
+	m, _, err := loadRanks(t, dir, o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := answers(t, m); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("ranks answer\n%v\nand should answer\n%v", got, want)
+	}
+	if _, _, err := loadRanks(t, dir, o, func(_ int, o *ridge.Options) { o.Layout.RedundantExperts = 0 }); err == nil || !strings.Contains(err.Error(), "placement of experts") {
+		t.Errorf("ranks with experts in different places: %v", err)
+	}
+	delete(loads.Entries, "blk.0.ffn_gate_exps.weight")
+	loads.Entries["blk.1.ffn_gate_exps.weight"] = imatrix.Entry{Squares: make([]float32, 3*32), Counts: []float32{30, 1, 1}}
+	other := filepath.Join(t.TempDir(), "other.gguf")
+	delete(loads.Entries, "blk.0.ffn_gate_exps.weight")
+	if err := loads.Write(other); err != nil {
+		t.Fatal(err)
+	}
+	for want, l := range map[string]ridge.Layout{
+		"counts of 3 experts of blk.1.ffn_gate_exps.weight, which has 4": {Data: 2, ExpertLoad: other},
+		"4 experts beside the 2 that each of 2 devices has of 4":         {Data: 2, RedundantExperts: 4},
+		"--redundant-experts -1":                                         {Data: 2, RedundantExperts: -1},
+		"of which there are more than --tp":                              {Tensor: 2, Expert: 2, RedundantExperts: 1},
+		"--expert-load): imatrix: open /nowhere":                         {Data: 2, ExpertLoad: "/nowhere"},
+	} {
+		o.Layout = l
+		m, err := ridge.Load(dir, o)
+		if err == nil {
+			m.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v; wanted %q", l, err, want)
 		}
 	}
 }

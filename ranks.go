@@ -104,6 +104,7 @@ func (m *Model) facts(o Options, passes pass.Options) ([]world.Fact, error) {
 		{Name: "quantization", Value: o.Quantization},
 		{Name: "adapters (--max-loras, --max-lora-rank)", Value: fmt.Sprintf("%d of rank %d", passes.Adapters.Slots, passes.Adapters.Rank)},
 		{Name: "hidden states (--pooling)", Value: m.pooling},
+		{Name: "placement of experts (--expert-load, --redundant-experts)", Value: passes.Loads.String()},
 		{Name: "arithmetic of devices", Value: fmt.Sprintf("%s %s Q8=%t BF16=%t", strings.SplitN(info.Name, ":", 2)[0], info.Act, info.Q8, info.BF16)},
 	}, nil
 }

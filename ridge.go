@@ -196,6 +196,9 @@ func (m *Model) graphOn(dev backend.Device, o Options) (g *graph.Graph, passes p
 	}
 	weights, err := pass.OnLoadFormat(o.Quantization, info.Act)
 	passes = pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Inputs: pass.OnLoadInputs(o.Quantization), Kernels: compile.Kernels{Device: dev}, Adapters: o.adapters()}
+	if err == nil {
+		passes.Loads, err = o.Layout.loads()
+	}
 	return g, passes, err
 }
 

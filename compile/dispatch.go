@@ -22,6 +22,9 @@ type dispatch struct {
 	routes *routes
 
 	row, share, made []float32 // of the largest step
+
+	copies [][]int   // of each expert, where experts are placed by load: its places among those of all devices
+	chosen []float32 // shares by these places
 }
 
 // isDispatch tells the ops of rows on their way to experts and back.
@@ -53,6 +56,12 @@ func (p *Program) newDispatch(n *graph.Node) (*dispatch, error) {
 	if p.routes == nil {
 		p.routes = map[*graph.Node]*routes{}
 	}
+	if d.Placed != nil {
+		d.copies = make([][]int, d.Scored())
+		for at, e := range d.Placed.Of {
+			d.copies[e] = append(d.copies[e], at)
+		}
+	}
 	if p.routes[from] == nil {
 		p.routes[from] = &routes{make([][]int32, d.Ranks), make([][]int32, d.Ranks)}
 	}
@@ -71,7 +80,7 @@ func (d *dispatch) run(p *Program, _ *backend.Batch) error {
 // send brings rows to their experts: first their shares, in which those are 0 of which a row has none.
 func (d *dispatch) send(p *Program, s *sequence) error {
 	own, held, width, to := len(s.rows[s.Rank]), d.Held(), d.node.In[0].Axis.Len(), p.dev.(backend.Writer)
-	x, shares := grown(&d.row, own*width), grown(&d.share, own*d.Experts)
+	x, shares := grown(&d.row, own*width), grown(&d.share, own*d.Scored())
 	if own > 0 {
 		if err := p.dev.Read(x, d.node.In[0], d.in, 0, own); err != nil {
 			return err
@@ -80,6 +89,7 @@ func (d *dispatch) send(p *Program, s *sequence) error {
 			return err
 		}
 	}
+	shares = d.placed(shares, s.Rank)
 	d.parts(s, func(int) int { return own * held }, func(i int) int { return len(s.rows[i]) * held })
 	for i := range d.exchange.to {
 		for r := range own {
@@ -119,6 +129,34 @@ func (d *dispatch) send(p *Program, s *sequence) error {
 		return err
 	}
 	return to.Write(d.node.Out[0], d.out, s.got[:arrived*width], arrived)
+}
+
+// placed makes shares of experts those of their places on all devices. Of an expert that is on several, a row has the one on its own rank, if there is one, or else another one than the rows beside it: devices with
+// the same rows choose alike.
+func (d *dispatch) placed(shares []float32, rank int) []float32 {
+	if d.Placed == nil {
+		return shares
+	}
+	scored, each := d.Scored(), d.Held()*d.Split // places of one rank
+	rows := len(shares) / scored
+	made := grown(&d.chosen, rows*d.Experts)
+	clear(made)
+	for r := range rows {
+		for e, x := range shares[r*scored : (r+1)*scored] {
+			if x == 0 {
+				continue
+			}
+			at := d.copies[e][r%len(d.copies[e])]
+			for _, own := range d.copies[e] {
+				if own/each == rank {
+					at = own
+					break
+				}
+			}
+			made[r*d.Experts+at] = x
+		}
+	}
+	return made
 }
 
 // needed appends the numbers of the rows that have a share in any of a device's experts.

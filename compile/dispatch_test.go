@@ -54,20 +54,7 @@ func TestDispatch(t *testing.T) {
 	chosen := choices(weights["scores_embd"], experts, top)
 	for _, ranks := range []int{2, 4, 8} {
 		l := pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Sequence: ranks, Expert: ranks, Method: pass.Ulysses}
-		s := &spread{}
-		for i, peers := range local.New(ranks) {
-			part, err := pass.Run(g, pass.All, pass.Options{Layout: l, Rank: pass.Rank{Sequence: i}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			dev, sent := ref.New(), &counter{Communicator: peers}
-			p, err := compile.CompileRank(part, g, dev, weights, lim, compile.Ranks{Sequence: sent})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
-			s.parts, s.programs, s.devices, s.sent = append(s.parts, part), append(s.programs, p), append(s.devices, dev), append(s.sent, sent)
-		}
+		s := spreadExperts(t, g, weights, l, pass.ExpertLoads{}, lim)
 		var said, rows float64 // bytes of rows, there and back
 		for _, b := range testkit.Sequence(testkit.Steps{{200, 200, 200}, {1, 0, 0}, {7, 2, 300}, {3, 0, 1}, {200, 200, 200}, {200, 200, 200}}, lim, routedTokens, true, 9) {
 			oneDevice.Counted()
@@ -130,6 +117,89 @@ func TestDispatch(t *testing.T) {
 		if off := rows/said - 1; math.Abs(off) > 0.03 {
 			t.Errorf("%d devices: %.0f bytes of rows are sent, the graph says %.0f", ranks, rows, said)
 		}
+	}
+}
+
+// spreadExperts is a graph on devices that divide rows and experts.
+func spreadExperts(t *testing.T, g *graph.Graph, weights testkit.Weights, l pass.Layout, loads pass.ExpertLoads, lim backend.Limits) *spread {
+	t.Helper()
+	s := &spread{}
+	for i, peers := range local.New(l.Sequence) {
+		part, err := pass.Run(g, pass.All, pass.Options{Layout: l, Rank: pass.Rank{Sequence: i}, Loads: loads})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dev, sent := ref.New(), &counter{Communicator: peers}
+		p, err := compile.CompileRank(part, g, dev, weights, lim, compile.Ranks{Sequence: sent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		s.parts, s.programs, s.devices, s.sent = append(s.parts, part), append(s.programs, p), append(s.devices, dev), append(s.sent, sent)
+	}
+	return s
+}
+
+// TestDispatchPlaced: with experts placed by load the results are one device's, the device with most to compute has less than in order, and rows whose experts are all at home are not sent.
+func TestDispatchPlaced(t *testing.T) {
+	const experts, top, hidden, ranks = 8, 2, 16, 4
+	lim := backend.Limits{Tokens: 400, Seqs: 1, Logits: 400, PageSize: 16, SeqPages: 25, Pages: 25}
+	g, weights := routed(t, experts, top)
+	one, err := compile.Compile(g, ref.New(), weights, lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	l := pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Sequence: ranks, Expert: ranks, Method: pass.Ulysses}
+	chosen := choices(weights["scores_embd"], experts, top)
+	b := testkit.Sequence(testkit.Steps{{400}}, lim, routedTokens, true, 9)[0]
+	for i, id := range b.Tokens { // of which most have one of the first two experts
+		for k := id; i%4 > 0; k = (k + 1) % routedTokens {
+			if slices.Contains(chosen[k], i%2) {
+				b.Tokens[i] = k
+				break
+			}
+		}
+	}
+	counts := make([]float32, experts)
+	for _, id := range b.Tokens {
+		for _, e := range chosen[id] {
+			counts[e]++
+		}
+	}
+	if err := one.Run(b); err != nil {
+		t.Fatal(err)
+	}
+	want := make([]float32, len(b.Tokens)*hidden)
+	if err := one.Logits(want, 0, len(b.Tokens)); err != nil {
+		t.Fatal(err)
+	}
+	var most [3]int64 // operations of the device that has most
+	for i, loads := range []pass.ExpertLoads{{}, {Counts: map[string][]float32{"gate": counts}, Extra: 1}, {Extra: experts - experts/ranks}} {
+		s := spreadExperts(t, g, weights, l, loads, lim)
+		s.run(t, b)
+		got := make([]float32, len(want))
+		if err := s.programs[0].Logits(got, 0, len(b.Tokens)); err != nil {
+			t.Fatal(err)
+		}
+		if worst := testkit.WorstError(got, want); worst > 1e-5 || math.IsNaN(worst) {
+			t.Errorf("placed by %+v rows differ by %g", loads, worst)
+		}
+		for rank, dev := range s.devices {
+			most[i] = max(most[i], dev.Counted().FLOPs)
+			if own := int64(len(b.Tokens) / ranks); i == 2 {
+				shares, selected := own*(ranks-1)*experts*4, int64(0)
+				if rank > 0 {
+					selected = own * 4 * hidden
+				}
+				if sent := s.sent[rank].bytes.Load(); sent != shares+selected {
+					t.Errorf("device %d has all experts and sends %d bytes; shares and selected rows are %d", rank, sent, shares+selected)
+				}
+			}
+		}
+	}
+	if float64(most[1]) > 0.8*float64(most[0]) {
+		t.Errorf("the device with most to compute has %d operations, and %d with experts in order", most[1], most[0])
 	}
 }
 

@@ -17,8 +17,23 @@ type Spread struct {
 	// Split is among how many devices with the same rows the experts are divided further, each of which sends the rows to the Ranks of its own number Part: experts lie
 	// rank by rank, and in a rank part by part.
 	Split, Part int
-	Experts     int // of all devices
-	Top         int // of a row
+	Experts     int     // of all devices
+	Top         int     // of a row
+	Placed      *Placed // nil: in order, each on one device
+}
+
+// Placed says which experts devices have where they are not divided in order. An expert may be on several devices: a row goes to one of them.
+type Placed struct {
+	Of      []int // the experts of all devices, one device's behind the other's, by their numbers in the router's scores
+	Experts int   // in the router's scores
+}
+
+// Scored is how many experts the router's scores are of.
+func (o Spread) Scored() int {
+	if o.Placed != nil {
+		return o.Placed.Experts
+	}
+	return o.Experts
 }
 
 // Held is how many experts a device has.
@@ -28,7 +43,11 @@ func (o Spread) Held() int { return o.Experts / (o.Ranks * o.Split) }
 func (o Spread) First(rank int) int { return (rank*o.Split + o.Part) * o.Held() }
 
 func (o Spread) text() string {
-	return fmt.Sprintf("%d ranks, rows to %d of %d experts", o.Ranks, o.Top, o.Experts)
+	s := fmt.Sprintf("%d ranks, rows to %d of %d experts", o.Ranks, o.Top, o.Scored())
+	if o.Placed != nil {
+		s += fmt.Sprintf(", which are %d on each device: %d", o.Held(), o.Placed.Of)
+	}
+	return s
 }
 
 func (o Spread) check() error {
@@ -83,10 +102,12 @@ func (o Dispatch) Infer(n *Node) ([]Value, error) {
 			return nil, fmt.Errorf("%s has a row per %s, and %s are wanted", v.Name, v.Rows, Tokens)
 		}
 	}
-	if shares.Axis.Len() != o.Experts || shares.Axis.Shards > 0 || shares.Type != F32 {
-		return nil, fmt.Errorf("%s is [%s, %s] %s, and shares of %d experts in f32 are wanted", shares.Name, shares.Rows, shares.Axis, shares.Type, o.Experts)
+	if shares.Axis.Len() != o.Scored() || shares.Axis.Shards > 0 || shares.Type != F32 {
+		return nil, fmt.Errorf("%s is [%s, %s] %s, and shares of %d experts in f32 are wanted", shares.Name, shares.Rows, shares.Axis, shares.Type, o.Scored())
 	}
-	return []Value{{Rows: Arrived, Axis: x.Axis, Type: x.Type}, {Rows: Arrived, Axis: shares.Axis, Type: F32}}, nil
+	here := shares.Axis
+	here.Count = o.Experts
+	return []Value{{Rows: Arrived, Axis: x.Axis, Type: x.Type}, {Rows: Arrived, Axis: here, Type: F32}}, nil
 }
 
 // Work implements Op: to all others at once go the shares of their experts of each row, and behind them the rows, as many as even chances would have go.

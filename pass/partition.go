@@ -25,6 +25,9 @@ func Partition(g *graph.Graph, o Options) (*graph.Graph, error) {
 		return nil, fmt.Errorf("%s is none of the layout %s; each counts from 0", at, l)
 	}
 	p := partitioner{layout: l, rank: at, graph: g, units: unitsOf(g), others: map[*graph.Value]*graph.Value{}}
+	if err := p.place(o.Loads); err != nil {
+		return nil, err
+	}
 	if p.assignStages(); l.EarlyExperts > 0 {
 		p.findCrossings()
 	} else {
@@ -38,6 +41,7 @@ func Partition(g *graph.Graph, o Options) (*graph.Graph, error) {
 type partitioner struct {
 	layout      Layout
 	rank        Rank
+	places      map[*graph.Node]*graph.Placed // of blocks of experts; nil: in order
 	graph       *graph.Graph
 	units       units
 	stages      map[*graph.Node]int
@@ -202,9 +206,10 @@ func (p *partitioner) reads(values []*graph.Value) bool {
 func (p *partitioner) node(r *graph.Rewriter, n *graph.Node) {
 	op, in, weights := p.attention(n.Op), p.rows(r, n, r.Of(n.In)), n.Weights
 	moe, experts := op.(graph.MoE)
-	spread := p.spread(moe)
+	var spread graph.Spread
 	if experts {
-		op, weights = p.experts(r, moe, weights)
+		spread = p.spread(n, moe)
+		op, weights = p.experts(r, moe, weights, spread)
 		if p.layout.expertsOfRows() {
 			in = dispatch(r, n, moe, spread, in)
 		}
@@ -291,8 +296,12 @@ func (p *partitioner) wholeRows(r *graph.Rewriter, n *graph.Node, op graph.Op, i
 func rename(v, as *graph.Value, suffix string) { v.Name = as.Name + suffix }
 
 // spread is how devices with different rows divide the experts of a block.
-func (p *partitioner) spread(o graph.MoE) graph.Spread {
-	return graph.Spread{Ranks: p.layout.ranks(), Split: p.layout.Tensor, Part: p.rank.Tensor, Experts: o.Experts, Top: o.TopK}
+func (p *partitioner) spread(n *graph.Node, o graph.MoE) graph.Spread {
+	s := graph.Spread{Ranks: p.layout.ranks(), Split: p.layout.Tensor, Part: p.rank.Tensor, Experts: o.Experts, Top: o.TopK, Placed: p.places[n]}
+	if s.Placed != nil {
+		s.Experts = len(s.Placed.Of)
+	}
+	return s
 }
 
 // dispatch splits the choice of experts off a block of them, and sends its rows to the devices that have those.
@@ -350,14 +359,14 @@ func (p *partitioner) part(r *graph.Rewriter, w *graph.Weight, stack graph.Axis,
 }
 
 // experts is the block with the experts that this device holds, each of them whole or a piece.
-func (p *partitioner) experts(r *graph.Rewriter, o graph.MoE, weights []*graph.Weight) (graph.Op, []*graph.Weight) {
+func (p *partitioner) experts(r *graph.Rewriter, o graph.MoE, weights []*graph.Weight, spread graph.Spread) (graph.Op, []*graph.Weight) {
 	pieces := p.layout.pieces()
 	piece := p.rank.Tensor % pieces
 	if p.layout.expert() > 1 {
 		o.Held = o.Experts / p.layout.expert()
 		o.First = p.rank.Tensor / pieces * o.Held
 		if p.layout.expertsOfRows() {
-			o.First = (p.layout.row(p.rank)*p.layout.Tensor + p.rank.Tensor) * o.Held
+			o.Experts, o.Held, o.First = spread.Experts, spread.Held(), spread.First(p.layout.row(p.rank))
 			o.Sources, o.Shares, o.NoRenorm = p.layout.ranks(), true, false
 		}
 	}
@@ -367,6 +376,10 @@ func (p *partitioner) experts(r *graph.Rewriter, o graph.MoE, weights []*graph.W
 		stack := w.Stack
 		if o.Held > 0 {
 			stack.Count, stack.Shards = o.Held, p.layout.expert()
+		}
+		if at := spread.Placed; at != nil {
+			parts = append(parts, chosen(r, w, stack, at.Of[o.First:o.First+o.Held]))
+			continue
 		}
 		parts = append(parts, p.part(r, w, stack, o.First, pieces, piece))
 	}

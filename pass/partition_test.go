@@ -47,12 +47,16 @@ func TestPartitionOnOneDevice(t *testing.T) {
 	}
 }
 
+// placedModel is one whose experts are placed by load in the test's golden.
+const placedModel = "jamba-bias"
+
 // TestPartitionGoldens compares the graphs of every device with testdata; UPDATE=1 go test rewrites them.
 func TestPartitionGoldens(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		l    pass.Layout
 	}{
+		{placedModel, pass.Layout{Tensor: 1, Pipeline: 1, Data: 2, Expert: 2}},
 		{"llama-default", pass.Layout{Tensor: 2, Pipeline: 2, Data: 1}},
 		{"llama-mqa-tied-bias", pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}},
 		{"gpt2-untied", pass.Layout{Tensor: 2, Pipeline: 1, Data: 1}},
@@ -69,14 +73,17 @@ func TestPartitionGoldens(t *testing.T) {
 		{"qwen3next-dense", pass.WithoutExperts(4, 3, 4)},      // with experts beside those that all rows pass
 		{"gemma4", pass.Split(small(t, "gemma4").Layers(), 1)}, // which attends to keys of layers before
 	} {
-		name, l := c.name, c.l
+		name, l, loads := c.name, c.l, pass.ExpertLoads{}
+		if name == placedModel {
+			loads = pass.ExpertLoads{Counts: map[string][]float32{"blk.1.ffn_gate_exps.weight": {5, 90, 7, 30}}, Extra: 1}
+		}
 		g := small(t, name)
 		var text strings.Builder
 		for stage := range l.Pipeline {
 			for rank := range l.Tensor * max(l.Sequence, 1) {
 				for replica := range l.Sources() {
 					at := pass.Rank{Replica: replica, Stage: stage, Sequence: rank / l.Tensor, Tensor: rank % l.Tensor}
-					part, err := pass.Partition(g, pass.Options{Layout: l, Rank: at})
+					part, err := pass.Partition(g, pass.Options{Layout: l, Rank: at, Loads: loads})
 					if err != nil {
 						t.Fatalf("%s: %v", name, err)
 					}

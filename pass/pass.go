@@ -18,8 +18,9 @@ type Pass struct {
 
 // Options is what passes depend on beside the graph.
 type Options struct {
-	Layout Layout // over devices; see Partition
-	Rank   Rank   // the device whose graph is made
+	Layout Layout      // over devices; see Partition
+	Rank   Rank        // the device whose graph is made
+	Loads  ExpertLoads // by which experts are placed where devices with different rows divide them
 
 	Q8   bool // the device multiplies block formats in integers, so inputs are quantised; see ActQuant
 	BF16 bool // the device multiplies BF16 weights faster with BF16 inputs, so activations are rounded

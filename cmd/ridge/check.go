@@ -62,7 +62,11 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 				return err
 			}
 			o.Transport = all.Ranks.GPUTransport()
-			how := check.Options{Layout: passLayout(layout), Cache: graph.F32, Chunk: chunk}
+			loads, err := expertLoads(layout)
+			if err != nil {
+				return err
+			}
+			how := check.Options{Layout: passLayout(layout), Loads: loads, Cache: graph.F32, Chunk: chunk}
 			devices, err := checkDevices(o, all, args[0], &how)
 			if err != nil {
 				return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"runtime"
 
 	"github.com/spf13/pflag"
@@ -9,6 +10,7 @@ import (
 	"github.com/ridge-llm/ridge"
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/internal/device"
+	"github.com/ridge-llm/ridge/internal/quantize/imatrix"
 	"github.com/ridge-llm/ridge/pass"
 )
 
@@ -22,6 +24,8 @@ func addLayout(fl *pflag.FlagSet, o *ridge.Layout) {
 	fl.IntVar(&o.Data, "dp", 1, "data-parallel attention: replicas of all but the experts, each with requests of its own; experts are divided among all of --tp × --dp. --data-parallel-size is the same")
 	alias(fl, "data-parallel-size", "dp")
 	addSequence(fl, &o.Sequence, &o.SequenceMethod)
+	fl.StringVar(&o.ExpertLoad, "expert-load", "", "with --dp, or --ep over all of --sp: place experts by how many rows came to them, as counted in a file of importances (llama.cpp's imatrix, ridge quantize --imatrix-out); default: in order")
+	fl.IntVar(&o.RedundantExperts, "redundant-experts", 0, "with --dp, or --ep over all of --sp: how many experts each device has beside an equal share; hot ones are on several devices then")
 }
 
 // addSequence adds the flags that divide the tokens of steps over devices.
@@ -41,6 +45,20 @@ func passLayout(l ridge.Layout) pass.Layout {
 		all.Expert = all.Tensor * all.Data
 	}
 	return all
+}
+
+// expertLoads is what experts are placed by.
+func expertLoads(l ridge.Layout) (pass.ExpertLoads, error) {
+	loads := pass.ExpertLoads{Extra: l.RedundantExperts}
+	if l.ExpertLoad == "" {
+		return loads, nil
+	}
+	m, err := imatrix.Read(l.ExpertLoad)
+	if err != nil {
+		return loads, fmt.Errorf("--expert-load: %w", err)
+	}
+	loads.Counts = m.ExpertCounts()
+	return loads, nil
 }
 
 // openDevices opens the devices of a layout, all of one backend. Those on a CPU share its threads.

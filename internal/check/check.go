@@ -25,6 +25,7 @@ type Options struct {
 	Last    int              // the second of two Devices, which may be of another backend, has so many last layers; 0: the Layout says what they have
 	Experts int              // with Last, of how many first layers of the model the experts are on the first device, wherever the layers are
 	Cache   graph.Type       // of keys and values
+	Loads   pass.ExpertLoads // by which experts are placed on the devices of Layout
 	Chunk   int              // tokens of a prompt computed in one step; 0: all of them
 	// Meet has the devices of the Layout meet, where they are of a process each: Devices is this one's then. It is given what must be the same on all. nil: all are of this process.
 	Meet func(facts []world.Fact, l pass.Layout) (*world.World, error)
@@ -33,7 +34,7 @@ type Options struct {
 }
 
 func (o *Options) passes(dev backend.Device, exact bool) pass.Options {
-	return pass.Options{Layout: o.Layout, Q8: dev.Info().Q8 && !exact, Kernels: compile.Kernels{Device: dev}, Adapters: o.adapters}
+	return pass.Options{Layout: o.Layout, Loads: o.Loads, Q8: dev.Info().Q8 && !exact, Kernels: compile.Kernels{Device: dev}, Adapters: o.adapters}
 }
 
 // program compiles a graph for the devices. With exact, inputs of quantised matrices stay in floats.
@@ -85,6 +86,7 @@ func (o *Options) meet(b *modeldir.Dir) (*world.World, error) {
 	return o.Meet([]world.Fact{
 		{Name: "model", Value: b.Name + " " + print[:16]},
 		{Name: "layout", Value: o.Layout.String()},
+		{Name: "placement of experts", Value: o.Loads.String()},
 		{Name: "arithmetic of devices", Value: fmt.Sprintf("%s Q8=%t", strings.SplitN(info.Name, ":", 2)[0], info.Q8)},
 	}, o.Layout)
 }

@@ -43,10 +43,28 @@ func TestExperts(t *testing.T) {
 			device := []string{"cpu", "ref"}[(i+j)/2%2]
 			ran[l.String()]++
 			t.Run(filepath.Base(dir)+"/"+l.String()+"/"+device, func(t *testing.T) { compareLayout(t, dir, device, l) })
+			if j >= 3 { // of replicas
+				t.Run(filepath.Base(dir)+"/"+l.String()+"/"+device+"/placed", func(t *testing.T) { comparePlaced(t, dir, device, l, hot(g)) })
+			}
 		}
 	}
 	if len(ran) < 6 {
 		t.Errorf("layouts that models have run in: %v", ran)
 	}
 	t.Logf("models that ran: %v", ran)
+}
+
+// hot is loads of a graph's experts, of which some are hot, and so on several devices.
+func hot(g *graph.Graph) pass.ExpertLoads {
+	l := pass.ExpertLoads{Counts: map[string][]float32{}, Extra: 1}
+	for i, n := range g.Nodes {
+		if o, ok := n.Op.(graph.MoE); ok {
+			counts := make([]float32, o.Experts)
+			for e := range counts {
+				counts[e] = float32((e*7 + i*5) % 11 * (e % 3))
+			}
+			l.Counts[n.Weights[graph.ExpertGate].Tensor] = counts
+		}
+	}
+	return l
 }

@@ -115,7 +115,14 @@ func allLayouts() (all []pass.Layout) {
 
 // compareLayout fails the test when the devices of a layout disagree with upstream about the model in dir.
 func compareLayout(t *testing.T, dir, device string, l pass.Layout) {
-	o := Options{Layout: l, Cache: graph.F32}
+	t.Helper()
+	comparePlaced(t, dir, device, l, pass.ExpertLoads{})
+}
+
+// comparePlaced is compareLayout with experts placed by load.
+func comparePlaced(t *testing.T, dir, device string, l pass.Layout, loads pass.ExpertLoads) {
+	t.Helper()
+	o := Options{Layout: l, Loads: loads, Cache: graph.F32}
 	for range l.Devices() {
 		d := layoutDevices[device]()
 		defer d.Close()

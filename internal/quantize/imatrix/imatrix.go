@@ -50,6 +50,17 @@ func (e Entry) Means() []float32 {
 	return x
 }
 
+// ExpertCounts is how many rows came to each matrix of stacks, such as those of experts.
+func (m *Matrix) ExpertCounts() map[string][]float32 {
+	all := map[string][]float32{}
+	for name, e := range m.Entries {
+		if len(e.Counts) > 1 {
+			all[name] = e.Counts
+		}
+	}
+	return all
+}
+
 // names lists the entries in the order of their names.
 func (m *Matrix) names() []string { return slices.Sorted(maps.Keys(m.Entries)) }
 
