@@ -24,7 +24,8 @@ type device struct {
 	cost   func(*graph.Step) float64 // s
 	ran    func()                    // after each step's time has passed
 	given  func()                    // when the device has been given a step; nil: no matter
-	step   graph.Step
+	step   graph.Step                // the last one, and of devices with sequences of their own the largest part of it
+	rank   graph.Step                // one device's part
 	limits backend.Limits
 	rows   []float32 // logits
 	steps  int64
@@ -62,19 +63,33 @@ func (d *device) Run(_ []backend.Launch, b *backend.Batch) error {
 	return nil
 }
 
-// price is how long a step takes.
+// price is how long a step takes: as long as on the device for which it takes longest, whose part of it is d.step then.
 func (d *device) price(b *backend.Batch) (time.Duration, error) {
 	var seconds float64
-	for rank := range max(d.limits.Ranks, 1) { // a step takes as long as on the device for which it takes longest
-		if b.Step(&d.step); d.limits.Ranks > 1 {
-			b.StepOf(d.limits, rank, &d.step)
+	for rank := range d.ranks() {
+		d.part(b, rank)
+		s := d.cost(&d.rank)
+		if rank == 0 || s > seconds || s == seconds && d.rank.Tokens() > d.step.Tokens() {
+			d.step, d.rank = d.rank, d.step
 		}
-		seconds = max(seconds, d.cost(&d.step))
+		seconds = max(seconds, s)
 	}
 	if !(seconds >= 0 && seconds < 1e6) {
 		return 0, fmt.Errorf("simulate: a step of %d tokens is priced at %g s", d.step.Tokens(), seconds)
 	}
 	return time.Duration(math.Round(seconds * 1e9)), nil
+}
+
+// ranks is how many devices have parts of a step.
+func (d *device) ranks() int { return max(d.limits.Ranks, 1) }
+
+// part makes d.rank one device's part of a step.
+func (d *device) part(b *backend.Batch, rank int) {
+	if d.limits.Ranks > 1 {
+		b.StepOf(d.limits, rank, &d.rank)
+	} else {
+		b.Step(&d.rank)
+	}
 }
 
 // pass lets the time of a step pass.

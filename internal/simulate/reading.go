@@ -114,7 +114,7 @@ func (r *Recording) readHeader(line []byte) error {
 	case r.Version != recording.Version:
 		return fmt.Errorf("the recording's version is %d, and %d is read; record again with this ridge", r.Version, recording.Version)
 	case r.Vocab < 1 || r.Vocab > 1<<24 || l.Tokens < 1 || l.Seqs < 1 || l.Logits < 1 || l.Pages < 1 || l.PageSize < 1 || l.SeqPages < 1 || l.SwapPages < 0 || l.SwapPages > 1<<28 ||
-		l.Adapters < 0 || l.Adapters > 1<<16 || l.Tokens > 1<<24 || l.Logits > 1<<16 || l.Pages > 1<<28 || l.PageSize > 1<<16 || l.SeqPages > 1<<28:
+		l.Adapters < 0 || l.Adapters > 1<<16 || l.Ranks < 0 || l.Ranks > min(l.Pages, 1<<10) || l.Tokens > 1<<24 || l.Logits > 1<<16 || l.Pages > 1<<28 || l.PageSize > 1<<16 || l.SeqPages > 1<<28:
 		return fmt.Errorf("a vocabulary of %d and limits of %+v cannot be", r.Vocab, l)
 	}
 	return nil

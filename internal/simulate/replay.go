@@ -40,7 +40,7 @@ type replay struct {
 	ids      map[int64]int64 // recorded id → the replay's
 	over     chan struct{}
 	prices   []float64    // that the scheduler has not been told yet
-	sizes    []graph.Step // of the steps, as the device saw them
+	sizes    []graph.Step // of the steps, as the device saw them that had most to do
 }
 
 // Replay runs a recording again, unchanged, and compares every decision of the scheduler. sizes are the steps that were
@@ -49,8 +49,7 @@ func Replay(r *Recording) (*Check, []graph.Step, error) {
 	p := &replay{r: r, clock: &clock{}, leaving: map[int64]*caller{}, adapted: map[int64]bool{}, ids: map[int64]int64{}, over: make(chan struct{})}
 	p.check.Steps, p.check.Requests = len(r.steps), len(r.order)
 	d := &device{clock: p.clock, vocab: r.Vocab}
-	d.cost = func(s *graph.Step) float64 {
-		p.sizes = append(p.sizes, graph.Step{Seqs: slices.Clone(s.Seqs), Logits: s.Logits, Adapters: slices.Clone(s.Adapters)})
+	d.cost = func(*graph.Step) float64 {
 		if p.next <= len(r.steps) {
 			return r.steps[p.next-1].took.Seconds()
 		}
@@ -58,6 +57,8 @@ func Replay(r *Recording) (*Check, []graph.Step, error) {
 	}
 	d.ran = func() {}
 	d.given = func() {
+		s := &d.step
+		p.sizes = append(p.sizes, graph.Step{Seqs: slices.Clone(s.Seqs), Logits: s.Logits, Adapters: slices.Clone(s.Adapters)})
 		if p.next <= len(r.steps) {
 			p.deliver(r.steps[p.next-1].during)
 		}

@@ -86,7 +86,8 @@ func serve(o Options, vocab int, ask func(i int) engine.Request) (*Result, error
 	o.Engine.Clock = d.clock.Now
 	var on compile.Runner = prog
 	if o.Stages != nil {
-		on = &stages{Program: prog, device: d, cost: o.Stages, free: make([]int64, len(o.Stages(&graph.Step{Seqs: []graph.Seq{{New: 1}}, Logits: 1})))}
+		n := len(o.Stages(&graph.Step{Seqs: []graph.Seq{{New: 1}}, Logits: 1}))
+		on = &stages{Program: prog, device: d, cost: o.Stages, takes: make([]float64, n), free: make([]int64, n)}
 	}
 	e, err := engine.New(on, o.Engine)
 	if err != nil {

@@ -15,6 +15,7 @@ type stages struct {
 	*compile.Program
 	device *device
 	cost   func(*graph.Step) []float64 // of each stage, s
+	takes  []float64                   // likewise of a step: as long as the device of the stage that needs most
 	free   []int64                     // when each has done what it was given, ns
 	done   []int64                     // when the steps that were begun are
 }
@@ -27,12 +28,18 @@ func (x *stages) Stages() int { return len(x.free) }
 // Begin implements compile.Pipelined.
 func (x *stages) Begin(b *backend.Batch, _ bool) error {
 	d := x.device
-	b.Step(&d.step)
-	at := int64(d.clock.since())
-	for i, seconds := range x.cost(&d.step) {
-		if !(seconds >= 0 && seconds < 1e6) {
-			return fmt.Errorf("simulate: stage %d is priced at %g s for a step of %d tokens", i, seconds, d.step.Tokens())
+	clear(x.takes)
+	for rank := range d.ranks() {
+		d.part(b, rank)
+		for i, seconds := range x.cost(&d.rank) {
+			if !(seconds >= 0 && seconds < 1e6) {
+				return fmt.Errorf("simulate: stage %d is priced at %g s for a step of %d tokens", i, seconds, d.rank.Tokens())
+			}
+			x.takes[i] = max(x.takes[i], seconds)
 		}
+	}
+	at := int64(d.clock.since())
+	for i, seconds := range x.takes {
 		took := int64(math.Round(seconds * 1e9))
 		at = max(at, x.free[i]) + took
 		x.free[i] = at
