@@ -7,7 +7,8 @@ import "fmt"
 // and numbers are rounded to the nearest, ties to even.
 type Quantize struct {
 	simple
-	To Type // Q8, I8 or F8
+	To    Type    // Q8, I8 or F8
+	Below float64 // of I8: numbers of this magnitude and more are left out, of the scale too, for AddOutliers; 0: none is
 }
 
 // scaledBlock is what rows of I8 and F8 divide into: the 16 bytes that a GPU's threads load at a time.
@@ -16,8 +17,13 @@ const scaledBlock = 16
 // Name implements Op.
 func (Quantize) Name() string { return "Quantize" }
 
-// Attrs implements Op: the type of what it makes says all.
-func (Quantize) Attrs() string { return "" }
+// Attrs implements Op: the type of what it makes says all but what is left out.
+func (o Quantize) Attrs() string {
+	if o.Below == 0 {
+		return ""
+	}
+	return fmt.Sprintf("below %.6g", o.Below)
+}
 
 // Infer implements Op: [rows, axis] f32 → [rows, axis] q8, or f32 or bf16 → i8 or f8. The axis divides into blocks.
 func (o Quantize) Infer(n *Node) ([]Value, error) {
@@ -25,6 +31,9 @@ func (o Quantize) Infer(n *Node) ([]Value, error) {
 		return nil, err
 	}
 	x, block := n.In[0], scaledBlock
+	if o.Below != 0 && (o.To != I8 || !(o.Below > 0)) {
+		return nil, fmt.Errorf("large numbers, from %g on, are left out of rows in %s; only those in i8 do, from a number above 0 on", o.Below, o.To)
+	}
 	switch {
 	case o.To == Q8:
 		block = Q8Block
@@ -50,5 +59,9 @@ func (o Quantize) Work(n *Node, s *Step) Work {
 	if o.To == Q8 {
 		scales = numbers(n, s) / Q8Block
 	}
-	return traffic(n, s, 4*numbers(n, s)+2*scales)
+	each := int64(4)
+	if o.Below > 0 {
+		each++ // compared
+	}
+	return traffic(n, s, each*numbers(n, s)+2*scales)
 }

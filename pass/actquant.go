@@ -10,7 +10,8 @@ import (
 // ActQuant rounds the inputs of matrices to what the device multiplies fastest. Matrices in block formats (Q8_0, Q4_K …)
 // get inputs in Q8, quantised once for all the matrices that read them; the error this adds is about that of a Q8_0
 // weight, less than what the formats below it already have. On a GPU, whose activations are in BF16, matrices in FP8 and
-// INT8 get inputs rounded as they are, which tensor cores multiply twice as fast. Matrices in BF16 round theirs to BF16 as
+// INT8 get inputs rounded as they are, which tensor cores multiply twice as fast; with Inputs.Threshold what large numbers come to is added to the products of
+// those in INT8. Matrices in BF16 round theirs to BF16 as
 // they multiply. Other matrices keep their inputs. Within a block of experts what its last matrices read is rounded likewise.
 func ActQuant(g *graph.Graph, o Options) (*graph.Graph, error) {
 	type as struct {
@@ -35,14 +36,26 @@ func ActQuant(g *graph.Graph, o Options) (*graph.Graph, error) {
 		} else if o.Q8 && decoded(n) {
 			op = roundingMany(op)
 		}
-		r.Replace(n.Out, r.Add(n.At, n.Out[0].Name, op, in, n.Weights))
+		out := r.Add(n.At, n.Out[0].Name, op, in, n.Weights)
+		if below := outliers(round, o); below > 0 {
+			out = r.Add(n.At, n.Out[0].Name+".whole", graph.AddOutliers{Threshold: below}, []*graph.Value{out[0], r.Of(n.In)[0]}, n.Weights[:1])
+		}
+		r.Replace(n.Out, out)
 		for _, v := range n.Out { // right behind what makes it, which may do both in one pass over the rows
 			for _, to := range wanted[v] {
-				quantised[as{v, to}] = r.Add(n.At, v.Name+"."+to.String(), graph.Quantize{To: to}, r.Of([]*graph.Value{v}), nil)[0]
+				quantised[as{v, to}] = r.Add(n.At, v.Name+"."+to.String(), graph.Quantize{To: to, Below: outliers(to, o)}, r.Of([]*graph.Value{v}), nil)[0]
 			}
 		}
 		return true
 	})
+}
+
+// outliers is the magnitude from which on numbers of rows that are rounded to a type are multiplied in 16 bits; 0: none is.
+func outliers(to graph.Type, o Options) float64 {
+	if to != graph.I8 {
+		return 0
+	}
+	return o.Inputs.Threshold
 }
 
 // roundingOf is what the node's inputs are to be rounded to for its matrices; F32: nothing.

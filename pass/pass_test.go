@@ -126,6 +126,32 @@ func TestWeights(t *testing.T) {
 	}
 }
 
+// TestOutliers: on a device that multiplies integers large numbers are left out once for all matrices that read them, and added to each product.
+func TestOutliers(t *testing.T) {
+	axis := graph.Axis{Name: "a", Count: 64, Size: 1}
+	b := graph.NewBuilder("test", testkit.Lookup, graph.BF16, graph.BF16)
+	x := b.Embed("x", b.Weight("embd/BF16", axis, axis), 0)
+	sum := b.Add("sum", b.Linear("q", x, b.Weight("q/BF16", axis, axis), b.Vector("bias", axis)), b.Linear("k", x, b.Weight("k/BF16", axis, axis), nil))
+	g, err := b.Finish(b.Linear("logits", b.SelectRows("selected", sum), b.Weight("head/BF16", axis, axis), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][2]int{"llm.int8": {1, 2}, "w8a8": {0, 0}} {
+		format, err := pass.OnLoadFormat(name, graph.BF16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := pass.Run(g, pass.All, pass.Options{Weights: format, Inputs: pass.OnLoadInputs(name)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := after.String()
+		if below, added := strings.Count(text, "Quantize(x) {below 6}"), strings.Count(text, ", x) {from 6}"); below != want[0] || added != want[1] || strings.Count(text, "Quantize(") != 1 {
+			t.Errorf("%s: rows are rounded without large numbers %d times and these added %d times; %v is right:\n%s", name, below, added, want, text)
+		}
+	}
+}
+
 // TestWeightsInFourBits: rows of a multiple of 128 are quantised, and their inputs are not.
 func TestWeightsInFourBits(t *testing.T) {
 	axis, odd := graph.Axis{Name: "a", Count: 128, Size: 1}, graph.Axis{Name: "odd", Count: 192, Size: 1}
@@ -159,7 +185,7 @@ func TestWeightFormat(t *testing.T) {
 		act  graph.Type
 		want quant.Format
 	}{{"", graph.F32, quant.Invalid}, {"fp8", graph.F32, quant.FP8}, {"fp8", graph.BF16, quant.FP8}, {"int8", graph.F32, quant.Q8_0}, {"int8", graph.BF16, quant.INT8},
-		{"int4", graph.F32, quant.Q4_0}, {"int4", graph.BF16, quant.INT4}, {"w8a8", graph.BF16, quant.INT8}, {"llm.int8", graph.F32, quant.INT8}} {
+		{"int4", graph.F32, quant.Q4_0}, {"int4", graph.BF16, quant.INT4}, {"w8a8", graph.BF16, quant.INT8}, {"llm.int8", graph.F32, quant.INT8}, {"llm.int8", graph.BF16, quant.INT8}} {
 		if f, err := pass.OnLoadFormat(c.name, c.act); f != c.want || err != nil {
 			t.Errorf("%q with activations in %s is %v, %v; want %v", c.name, c.act, f, err, c.want)
 		}

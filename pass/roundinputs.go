@@ -5,10 +5,11 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// Inputs says how inputs of matrices in INT8 are rounded on a device that multiplies those in floats: there a product in 8 bits is one of rounded numbers.
+// Inputs says how inputs of matrices in INT8 are rounded. On a device that multiplies those in floats a product in 8 bits is one of rounded numbers; on one that
+// multiplies integers inputs are rounded anyway.
 type Inputs struct {
 	Rounded   bool
-	Threshold float64 // magnitude from which on numbers stay in 16 bits; 0: none does. See graph.RoundRows
+	Threshold float64 // magnitude from which on numbers stay in 16 bits; 0: none does. See graph.RoundRows and graph.AddOutliers
 }
 
 // RoundInputs rounds the inputs of linear layers in INT8 as the options say, each once for all the matrices that read it. Without it only the weights are in 8

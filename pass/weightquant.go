@@ -21,12 +21,10 @@ var onLoad = []struct {
 	{"int8", quant.Q8_0, quant.INT8, Inputs{}},
 	{"int4", quant.Q4_0, quant.INT4, Inputs{}},
 	{"w8a8", quant.INT8, quant.INT8, Inputs{Rounded: true}},
-	{llmInt8, quant.INT8, quant.Invalid, Inputs{Rounded: true, Threshold: 6}},
+	{"llm.int8", quant.INT8, quant.INT8, Inputs{Rounded: true, Threshold: 6}},
 }
 
-const llmInt8 = "llm.int8"
-
-// OnLoadInputs is how the inputs of matrices are rounded under a name of --quantization, where activations are floats.
+// OnLoadInputs is how the inputs of matrices are rounded under a name of --quantization.
 func OnLoadInputs(name string) Inputs {
 	for _, f := range onLoad {
 		if f.name == name {
@@ -47,8 +45,6 @@ func OnLoadFormat(name string, act graph.Type) (quant.Format, error) {
 		switch {
 		case f.name == name && act == graph.F32:
 			return f.cpu, nil
-		case f.name == name && f.gpu == quant.Invalid:
-			return quant.Invalid, fmt.Errorf("%s is computed on a CPU; on a GPU there are no kernels that multiply some numbers of a row in 16 bits: take int8 or fp8", name)
 		case f.name == name:
 			return f.gpu, nil
 		}

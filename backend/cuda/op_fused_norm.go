@@ -8,7 +8,7 @@ import (
 
 func fitsNormQuantize(_ *Device, n *graph.Node, parts []*graph.Node) bool {
 	y := parts[1].In[0]
-	return y.Type == graph.BF16 && norm.FitsRounded(y.Axis.Len())
+	return y.Type == graph.BF16 && parts[1].Op.(graph.Quantize).Below == 0 && norm.FitsRounded(y.Axis.Len())
 }
 
 // bindNormQuantize binds the norm of rows and their rounding; the norm itself is not written.

@@ -4,6 +4,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/outliers"
 	pertoken "github.com/ridge-llm/ridge/backend/cuda/kernels/quant/per_token"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
@@ -35,13 +36,42 @@ func (d *Device) quantizes(n *graph.Node) []backend.Kernel {
 func bindQuantize(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	x, y := n.In[0], n.Out[0]
 	k, err := pertoken.Find(d.loader, x.Type, y.Type)
-	p := &pertoken.Params{X: at(a.In[0]), Y: at(a.Out[0]), Scale: scalesOf(y, a.Out[0]), N: int32(x.Axis.Len())}
+	p := &pertoken.Params{X: at(a.In[0]), Y: at(a.Out[0]), Scale: scalesOf(y, a.Out[0]), N: int32(x.Axis.Len()), Below: float32(n.Op.(graph.Quantize).Below)}
 	return func(s *step) error {
 		m := s.rows(y.Rows)
 		if m == 0 {
 			return nil
 		}
 		return pertoken.Launch(d.stream, k, m, p)
+	}, err
+}
+
+// addOutliers lists the ways to add what numbers too large for eight bits come to.
+func (d *Device) addOutliers(n *graph.Node) []backend.Kernel {
+	if n.In[0].Type != graph.BF16 || n.Weights[0].Format != quant.INT8 || !outliers.Fits(n.In[1].Axis.Len()) {
+		return nil
+	}
+	return []backend.Kernel{kernel{dev: d, name: "add outliers", bind: bindAddOutliers, scratch: func(n *graph.Node, lim backend.Limits) int64 {
+		return outliers.Scratch(lim.Rows(n.Out[0].Rows), n.In[1].Axis.Len())
+	}}}
+}
+
+func bindAddOutliers(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	y, x, w := n.In[0], n.In[1], a.Weights[0].(*weight)
+	codes, err := d.resident(w, graph.I8)
+	if err != nil {
+		return nil, err
+	}
+	k, err := outliers.New(d.loader, x.Axis.Len(), at(a.Scratch))
+	p := &outliers.Params{
+		X: at(a.In[1]), W: codes, Scale: w.scales, Y: at(a.In[0]), Sum: at(a.Out[0]), N: int32(y.Axis.Len()), K: int32(x.Axis.Len()),
+		Threshold: float32(n.Op.(graph.AddOutliers).Threshold),
+	}
+	return func(s *step) error {
+		if p.M = int32(s.rows(y.Rows)); p.M == 0 {
+			return nil
+		}
+		return k.Launch(d.stream, p)
 	}, err
 }
 

@@ -68,6 +68,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.one("lora embed", bindLoRAEmbed)
 	case graph.Quantize:
 		return d.quantizes(n)
+	case graph.AddOutliers:
+		return d.addOutliers(n)
 	case graph.RMSNorm:
 		return d.one("rmsnorm", bindRMSNorm)
 	case graph.AddNorm:

@@ -29,6 +29,10 @@ func leftOut(g *graph.Graph) string {
 			}
 		case graph.RoundRows:
 			return "rows that are rounded and stay floats are for devices that multiply bytes in floats, CPUs"
+		case graph.AddOutliers:
+			if n.In[0].Type == graph.F32 {
+				return "rows are rounded to eight bits only where activations are in BF16"
+			}
 		case graph.Linear:
 			if eightBit(n.In[0].Type) && op.To == graph.F32 {
 				return "rows are rounded to eight bits only where activations are in BF16"

@@ -10,6 +10,7 @@ var runs = map[string]run{
 	graph.Embed{}.Name():            embed,
 	graph.Quantize{}.Name():         quantize,
 	graph.Linear{}.Name():           linear,
+	graph.AddOutliers{}.Name():      addOutliers,
 	graph.LoRA{}.Name():             lora,
 	graph.LoRAEmbed{}.Name():        loraEmbed,
 	graph.LoRAHeads{}.Name():        loraHeads,

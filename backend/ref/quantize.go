@@ -44,10 +44,19 @@ func (d *Device) storeQ8(row []byte, x []float32) {
 	}
 }
 
-// quantizeRows rounds each row as rows of weights are rounded. A row with a number that is not finite gets NaN as its scale.
+// quantizeRows rounds each row as rows of weights are rounded, large numbers left out. A row with a number that is not finite gets NaN as its scale.
 func quantizeRows(d *Device, n *graph.Node, a backend.Args) {
+	below := n.Op.(graph.Quantize).Below
 	for r := range d.rows(n) {
 		x, row := d.read(n, a, 0, r), rowAt(n.Out[0], a.Out[0], r)
+		if below > 0 {
+			for i, v := range x {
+				if math.Abs(float64(v)) >= below && v-v == 0 {
+					x[i] = 0
+				}
+			}
+			d.flops(len(x))
+		}
 		if err := quant.Encode(n.Out[0].Type.Format(), row, x); err != nil {
 			binary.LittleEndian.PutUint32(row[len(x):], math.Float32bits(float32(math.NaN())))
 		}

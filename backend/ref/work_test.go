@@ -51,7 +51,7 @@ func TestDeclaredWork(t *testing.T) {
 			}
 		})
 	}
-	for _, op := range []string{"Linear", "Embed", "RMSNorm", "LayerNorm", "RoPE", "Act", "ActMul", "Add", "Softcap", "SelectRows", "Attention", "AddNorm", "MoE", "Route", "GateRows", "HeadLinear", "TopKeys", "SparseAttention", "LoRA", "LoRAEmbed", "AdaptedMoE", "LoRAHeads", "ExpandStreams", "MixStreams", "AddToStreams", "MeanStreams", "Columns", "ScaleColumns", "GaussianTopK", "RowSums", "PartialAttention", "KimiDelta", "RoundRows"} {
+	for _, op := range []string{"Linear", "Embed", "RMSNorm", "LayerNorm", "RoPE", "Act", "ActMul", "Add", "Softcap", "SelectRows", "Attention", "AddNorm", "MoE", "Route", "GateRows", "HeadLinear", "TopKeys", "SparseAttention", "LoRA", "LoRAEmbed", "AdaptedMoE", "LoRAHeads", "ExpandStreams", "MixStreams", "AddToStreams", "MeanStreams", "Columns", "ScaleColumns", "GaussianTopK", "RowSums", "PartialAttention", "KimiDelta", "RoundRows", "AddOutliers"} {
 		if !seen[op] {
 			t.Errorf("the table has no case of %s", op)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/ridge-llm/ridge/internal/testkit/outliers"
 )
 
-// TestOutliers: of a model with outlier features, 8 bits with a scale a row break what it says, LLM.int8 does not. The reference and the CPU agree.
+// TestOutliers: of a model with outlier features, 8 bits with a scale a row break what it says, LLM.int8 does not, on a GPU neither, where there is one. The reference and the CPU agree.
 func TestOutliers(t *testing.T) {
 	measure := func(backend, quantization string, by float32, texts int) float64 {
 		t.Helper()
@@ -58,6 +58,15 @@ func TestOutliers(t *testing.T) {
 	}
 	if plain < 1.05*want || math.Abs(split/want-1) > 0.005 || math.Abs(without/want-1) > 0.01 {
 		t.Error(said)
+	}
+	if dev, err := device.Open(device.Options{Backend: "cuda"}); err == nil {
+		dev.Close()
+		floats, plain, split := measure("cuda", "", 64, texts), measure("cuda", "w8a8", 64, texts), measure("cuda", "llm.int8", 64, texts)
+		said := fmt.Sprintf("on the GPU perplexity %.4f; w8a8 %.4f and llm.int8 %.4f", floats, plain, split)
+		t.Log(said)
+		if plain < 1.05*floats || math.Abs(split/floats-1) > 0.005 {
+			t.Error(said)
+		}
 	}
 	if !testing.Short() {
 		// Where w8a8 has lost the small numbers of a row, the order of sums decides about codes of whole rows: kernels in Go, with AVX2 and with AVX-512 differ by up to 4 %.

@@ -60,6 +60,7 @@ func Cases() []Case {
 	all = append(all, roundedCases()...)
 	all = append(all, decodedCases()...)
 	all = append(all, scaledCases()...)
+	all = append(all, outlierCases()...)
 	all = append(all, embedCases()...)
 	all = append(all, normCases()...)
 	all = append(all, ropeCases()...)

@@ -114,6 +114,25 @@ func scaledCases() []Case {
 	return all
 }
 
+// outlierCases multiply rows in I8 without their large numbers, and add what these come to: a few of a row, most of it, none.
+func outlierCases() []Case {
+	var all []Case
+	for _, threshold := range []float64{0.1, 2, 100} {
+		for _, size := range []struct{ out, in int }{{37, 512}, {136, 784}} {
+			all = append(all, perRows("AddOutliers", fmt.Sprintf("AddOutliers/%g/%dx%d", threshold, size.out, size.in), 1e-5, func(b *graph.Builder) *graph.Value {
+				x, w := feed(b, "x", axis("in", size.in, 1)), b.Weight("w/INT8", axis("out", size.out, 1), axis("in", size.in, 1))
+				y := b.Add("given", feed(b, "y", axis("out", size.out, 1)), feed(b, "z", axis("out", size.out, 1)))
+				return b.Emit("sum", graph.AddOutliers{Threshold: threshold}, []*graph.Value{y, x}, w)[0]
+			})...)
+			all = append(all, perRows("Quantize", fmt.Sprintf("Quantize/below %g/%dx%d", threshold, size.out, size.in), 1e-5, func(b *graph.Builder) *graph.Value {
+				x := b.Emit("x8", graph.Quantize{To: graph.I8, Below: threshold}, []*graph.Value{feed(b, "x", axis("in", size.in, 1))})[0]
+				return b.Linear("y", x, b.Weight("w/INT8", axis("out", size.out, 1), axis("in", size.in, 1)), nil)
+			})...)
+		}
+	}
+	return all
+}
+
 // headLinearCases multiply each head with a matrix of its own, of a part of its numbers.
 func headLinearCases() []Case {
 	var all []Case

@@ -6,7 +6,8 @@ struct QuantiseParams {
   const void* x; // [rows, n]
   void* y;       // [rows, n]
   float* scale;  // [rows] what a number of y counts
-  int n, pad;
+  int n;
+  float below; // numbers of this magnitude or more are left out, zeros in y, and have no part in the scale; 0: none is
 };
 
 template <typename T> DEVICE void load8(float (&v)[8], const T* x) {
@@ -20,18 +21,23 @@ template <typename T, typename C> DEVICE void quantiseRow(const QuantiseParams& 
   SHARED static float scratch[32];
   launchDependentsAndWait();
   int r = blockX();
+  const float below = p.below > 0 ? p.below : __builtin_inff();
   const T* x = (const T*)p.x + (long)r * p.n;
   u8* y = (u8*)p.y + (long)r * p.n;
   float v[8], largest = 0;
   for (int i = threadX() * 8; i < p.n; i += threads() * 8) {
     load8(v, x + i);
-    UNROLL for (int j = 0; j < 8; j++) largest = maxNaN(largest, __builtin_fabsf(v[j]));
+    UNROLL for (int j = 0; j < 8; j++) {
+      float a = __builtin_fabsf(v[j]);
+      largest = maxNaN(largest, a < below ? a : a - a); // NaN of what is not finite
+    }
   }
   largest = blockMax(largest, scratch);
   float inverse = inverseScale<C>(largest);
   if (threadX() == 0) p.scale[r] = largest * (1 / TOP<C>);
   for (int i = threadX() * 8; i < p.n; i += threads() * 8) {
     load8(v, x + i);
+    UNROLL for (int j = 0; j < 8; j++) v[j] = __builtin_fabsf(v[j]) < below ? v[j] : 0;
     *(Codes8*)(y + i) = round8<C>(v, inverse);
   }
 }

@@ -12,7 +12,7 @@ import (
 type Params struct {
 	X, Y, Scale driver.Ptr // [rows, n], [rows, n] and [rows]
 	N           int32
-	_           int32
+	Below       float32 // numbers of this magnitude or more are left out, zeros in Y, and have no part in the scale; 0: none is
 }
 
 // Fits reports whether rows of n numbers can be rounded: 8 numbers are read at a time.
