@@ -124,14 +124,18 @@ func fusedAdapterCases() []Case {
 		name string
 		vary func(*backend.Batch, *rand.Rand)
 	}{{"", giveAdapters}, {"/none", nil}, {"/two", giveTwoAdapters}} {
-		for _, kind := range []string{"products", "more"} {
+		for _, kind := range []string{"products", "products of few ranks", "more"} {
 			for _, steps := range append(rowSteps(), Steps{{1, 1, 1, 1, 1}}, Steps{slices.Repeat([]int{1}, 20)}) {
+				most := CaseRank
+				if kind == "products of few ranks" {
+					most = 16
+				}
 				layers := func(b *graph.Builder, x *graph.Value, outs ...graph.Axis) []*graph.Value {
 					in, weights := []*graph.Value{x}, []*graph.Weight(nil)
 					for i, out := range outs {
 						w := b.Weight(fmt.Sprintf("w%d/BF16", i), out, x.Axis)
 						in = append(in, b.Linear(fmt.Sprintf("y%d.base", i), x, w, b.Vector(fmt.Sprintf("bias%d", i), out)))
-						weights = append(weights, b.Slots(fmt.Sprintf("%s.y%d.lora", kind, i), w.Tensor, graph.Slots{Of: w, Count: CaseSlots, Rank: CaseRank}))
+						weights = append(weights, b.Slots(fmt.Sprintf("%s.y%d.lora", kind, i), w.Tensor, graph.Slots{Of: w, Count: CaseSlots, Rank: most}))
 					}
 					return b.Emit("y", graph.LoRA{}, in, weights...)
 				}

@@ -189,7 +189,7 @@ func randomLowRank(w *graph.Weight, slot int) *graph.LowRank {
 		}
 		return v
 	}
-	rank := int(rankOf(slot))
+	rank := min(int(rankOf(slot)), w.Slots.Rank)
 	l := &graph.LowRank{Scale: 0.125}
 	if w.Slots.Table {
 		l.A, l.B = tensor(w.Out.Len(), rank), tensor(w.In.Len(), rank)
