@@ -20,7 +20,7 @@ import (
 type Layout struct {
 	Tensor   int // devices that share every layer; 0: 1
 	Pipeline int // stages, each with a range of the layers; 0: 1
-	// Expert is devices of Tensor, or all of Tensor × Sequence or Tensor × Data, among which the experts of each layer are divided; 0: 1, experts are cut as all else, or with Data
+	// Expert is devices of Tensor, or all of Tensor × Sequence or Tensor × Data (AllDevices), among which the experts of each layer are divided; 0: 1, experts are cut as all else, or with Data
 	// all.
 	Expert int
 	// Data is replicas of all but the experts, each with requests of its own, whose rows meet at the experts (data-parallel attention); 0: 1. All compute steps together.
@@ -35,6 +35,17 @@ type Layout struct {
 	RedundantExperts int
 }
 
+// AllDevices is Layout.Expert where experts are divided among all devices that compute a layer.
+const AllDevices = -1
+
+// Experts is among how many devices the experts of each layer are divided.
+func (l Layout) Experts() int {
+	if l.Expert == AllDevices || l.Data > 1 && l.Expert <= 1 {
+		return max(l.Tensor, 1) * max(l.Data, l.Sequence, 1)
+	}
+	return l.Expert
+}
+
 // MaxDevices is over how many devices a model can be spread.
 const MaxDevices = 64
 
@@ -43,10 +54,7 @@ func (l Layout) Devices() int { return l.passes().Devices() }
 
 // passes is the layout as the passes over graphs take it. With Data experts are divided among all devices.
 func (l Layout) passes() pass.Layout {
-	if l.Data > 1 && l.Expert <= 1 {
-		l.Expert = max(l.Tensor, 1) * l.Data
-	}
-	return pass.Layout{Tensor: max(l.Tensor, 1), Pipeline: max(l.Pipeline, 1), Data: max(l.Data, 1), Expert: l.Expert, Sequence: l.Sequence, Method: l.SequenceMethod}
+	return pass.Layout{Tensor: max(l.Tensor, 1), Pipeline: max(l.Pipeline, 1), Data: max(l.Data, 1), Expert: l.Experts(), Sequence: l.Sequence, Method: l.SequenceMethod}
 }
 
 // Check refuses layouts that no model can have here.
@@ -55,7 +63,7 @@ func (l Layout) Check() error {
 		flag string
 		n    int
 	}{{"tp", l.Tensor}, {"pp", l.Pipeline}, {"ep", l.Expert}, {"sp", l.Sequence}, {"dp", l.Data}} {
-		if n.n < 0 || n.n > MaxDevices {
+		if n.n < 0 && !(n.flag == "ep" && n.n == AllDevices) || n.n > MaxDevices {
 			return fmt.Errorf("ridge: --%s %d; 1 to %d is possible (Layout)", n.flag, n.n, MaxDevices)
 		}
 	}

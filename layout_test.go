@@ -66,8 +66,8 @@ func TestLayout(t *testing.T) {
 		{"llama-default", []ridge.Layout{{Sequence: 2, SequenceMethod: "ring"}, {Sequence: 2, SequenceMethod: "ulysses"}, {Tensor: 2, Sequence: 2}}, ridge.Options{KV: ridge.Budget{Bytes: 96 << 10}, Swap: 1 << 20}},
 		{"llama-default", []ridge.Layout{{Sequence: 2, SequenceMethod: "ring"}, {Sequence: 2, SequenceMethod: "ulysses"}}, ridge.Options{Speculation: ridge.Speculation{Method: "ngram"}}},
 		{"gptoss-yarn", []ridge.Layout{{Tensor: 2, Pipeline: 2, Expert: 4, Sequence: 2}, {Sequence: 3, SequenceMethod: "ring"}}, ridge.Options{}},
-		{"gptoss-yarn", []ridge.Layout{{Data: 2, Expert: 2}, {Tensor: 2, Data: 2}, {Data: 4, Pipeline: 2}}, ridge.Options{}},
-		{"gptoss-yarn", []ridge.Layout{{Data: 2}}, ridge.Options{KV: ridge.Budget{Bytes: 160 << 10}, Speculation: ridge.Speculation{Method: "ngram"}}},
+		{"gptoss-yarn", []ridge.Layout{{Data: 2, Expert: 2}, {Tensor: 2, Data: 2, Expert: ridge.AllDevices}, {Data: 4, Pipeline: 2}}, ridge.Options{}},
+		{"gptoss-yarn", []ridge.Layout{{Data: 2}}, ridge.Options{KV: ridge.Budget{Bytes: 128 << 10}, Speculation: ridge.Speculation{Method: "ngram"}}},
 		{"jamba-bias", []ridge.Layout{{Data: 2}, {Data: 4}}, ridge.Options{}},
 	} {
 		dir := withTokenizer(t, "internal/check/testdata/"+c.model)
@@ -134,6 +134,7 @@ func TestLayoutRefused(t *testing.T) {
 		"--ep 2 is more than --tp 1":                   {Layout: ridge.Layout{Expert: 2}},
 		"--ep 2 is more than --tp 1: ":                 {Layout: ridge.Layout{Expert: 2, Sequence: 4}},
 		"--dp 2 and --ep 4: the experts are divided":   {Layout: ridge.Layout{Data: 2, Expert: 4}},
+		"--ep -2; 1 to 64 is possible":                 {Layout: ridge.Layout{Expert: -2}},
 		"--dp 2 and --sp 2: devices have sequences":    {Layout: ridge.Layout{Data: 2, Sequence: 2}},
 		"divides experts, and ":                        {Layout: ridge.Layout{Data: 2}},
 		"leave Swap (--swap-space), KVOffload":         {Layout: ridge.Layout{Data: 2}, Swap: 1 << 20},

@@ -60,6 +60,7 @@ A fused operation is one launch; in steps of many rows some launch their parts o
 	fl.IntVar(&f.layout.Expert, "ep", 1, "expert parallelism: devices among which the experts of each layer are divided")
 	addSequence(fl, &f.layout.Sequence, &f.layout.Method)
 	fl.IntVar(&f.rank.Sequence, "sp-rank", 0, "device of --sp to show, from 0")
+	fl.IntVar(&f.rank.Replica, "dp-rank", 0, "where more than --tp devices divide experts, which of their replicas of all else to show, from 0")
 	fl.IntVar(&f.rank.Tensor, "rank", 0, "device of --tp to show, from 0")
 	fl.IntVar(&f.rank.Stage, "stage", 0, "stage of --pp to show, from 0")
 	fl.IntVar(&f.adapters.Slots, "max-loras", 0, "LoRA adapters that a step may use; 0: none, with --pass lora 1")

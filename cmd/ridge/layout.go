@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
+	"strconv"
 
 	"github.com/spf13/pflag"
 
@@ -21,11 +22,30 @@ func addLayout(fl *pflag.FlagSet, o *ridge.Layout) {
 	fl.IntVar(&o.Pipeline, "pp", 1, "pipeline parallelism: stages, each with a range of the layers; --pipeline-parallel-size is the same")
 	alias(fl, "pipeline-parallel-size", "pp")
 	fl.IntVar(&o.Expert, "ep", 1, "expert parallelism: devices of --tp, or all of --tp × --sp or --tp × --dp, among which the experts of each layer are divided")
+	fl.Var(overAll{o}, "enable-expert-parallel", "--ep of all devices that compute a layer, as vLLM has it")
+	fl.Lookup("enable-expert-parallel").NoOptDefVal = "true"
 	fl.IntVar(&o.Data, "dp", 1, "data-parallel attention: replicas of all but the experts, each with requests of its own; experts are divided among all of --tp × --dp. --data-parallel-size is the same")
 	alias(fl, "data-parallel-size", "dp")
 	addSequence(fl, &o.Sequence, &o.SequenceMethod)
 	fl.StringVar(&o.ExpertLoad, "expert-load", "", "with --dp, or --ep over all of --sp: place experts by how many rows came to them, as counted in a file of importances (llama.cpp's imatrix, ridge quantize --imatrix-out); default: in order")
 	fl.IntVar(&o.RedundantExperts, "redundant-experts", 0, "with --dp, or --ep over all of --sp: how many experts each device has beside an equal share; hot ones are on several devices then")
+}
+
+// overAll is the flag that divides experts among all devices.
+type overAll struct{ layout *ridge.Layout }
+
+func (a overAll) String() string {
+	return strconv.FormatBool(a.layout != nil && a.layout.Expert == ridge.AllDevices)
+}
+
+func (a overAll) Type() string { return "bool" }
+
+func (a overAll) Set(text string) error {
+	all, err := strconv.ParseBool(text)
+	if err == nil && all {
+		a.layout.Expert = ridge.AllDevices
+	}
+	return err
 }
 
 // addSequence adds the flags that divide the tokens of steps over devices.
@@ -40,11 +60,7 @@ func addMethod(fl *pflag.FlagSet, method *string) {
 
 // passLayout is a layout as the passes over graphs take it.
 func passLayout(l ridge.Layout) pass.Layout {
-	all := pass.Layout{Tensor: l.Tensor, Pipeline: l.Pipeline, Data: max(l.Data, 1), Expert: l.Expert, Sequence: l.Sequence, Method: l.SequenceMethod}
-	if all.Data > 1 && all.Expert <= 1 {
-		all.Expert = all.Tensor * all.Data
-	}
-	return all
+	return pass.Layout{Tensor: l.Tensor, Pipeline: l.Pipeline, Data: max(l.Data, 1), Expert: l.Experts(), Sequence: l.Sequence, Method: l.SequenceMethod}
 }
 
 // expertLoads is what experts are placed by.
