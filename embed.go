@@ -33,7 +33,7 @@ func (m *Model) EmbedTokens(ctx context.Context, ids []int32, p Params) (Embeddi
 	if err != nil {
 		return Embedding{}, err
 	}
-	return Embedding{Vector: pool.unit(), Tokens: len(ids), Cached: f.Cached}, nil
+	return Embedding{Vector: m.vector(pool), Tokens: len(ids), Cached: f.Cached}, nil
 }
 
 // pool computes a request's prompt and has its hidden states pooled.
@@ -68,8 +68,29 @@ func (o Options) pooling(b *modeldir.Dir) (string, error) {
 	return PoolLast, nil
 }
 
+// vector is an embedding of what was pooled: the last of the layers behind that, of a model with any, made to length 1.
+func (m *Model) vector(p *pooling) []float32 {
+	if len(m.dense) == 0 {
+		return unit(p.vector)
+	}
+	x := p.mean()
+	for i := range m.dense {
+		x = m.dense[i].Of(x)
+	}
+	last := make([]float64, len(x))
+	for i, v := range x {
+		last[i] = float64(v)
+	}
+	return unit(last)
+}
+
 // Width is how many numbers an embedding has; 0 when the model makes none.
-func (m *Model) Width() int { return m.width }
+func (m *Model) Width() int {
+	if n := len(m.dense); n > 0 {
+		return m.dense[n-1].Out()
+	}
+	return m.width
+}
 
 // pooling makes one vector of the hidden states of a text's tokens.
 type pooling struct {
@@ -95,17 +116,30 @@ func (p *pooling) take(from int, rows []float32) {
 	}
 }
 
-// unit is the vector with length 1: the mean's direction is the sum's.
-func (p *pooling) unit() []float32 {
+// mean is what was pooled, of a sum of several the mean.
+func (p *pooling) mean() []float32 {
+	of := 1.0
+	if p.how == PoolMean {
+		of = float64(max(p.seen, 1))
+	}
+	x := make([]float32, len(p.vector))
+	for i, v := range p.vector {
+		x[i] = float32(v / of)
+	}
+	return x
+}
+
+// unit is a vector made to length 1: a mean's direction is the sum's.
+func unit(vector []float64) []float32 {
 	var square float64
-	for _, x := range p.vector {
+	for _, x := range vector {
 		square += x * x
 	}
-	unit := make([]float32, len(p.vector))
+	unit := make([]float32, len(vector))
 	if square == 0 {
 		return unit
 	}
-	for i, x := range p.vector {
+	for i, x := range vector {
 		unit[i] = float32(x / math.Sqrt(square))
 	}
 	return unit

@@ -66,6 +66,7 @@ type Model struct {
 	pooling     string                             // one of the Pool constants
 	width       int                                // of an embedding
 	head        *modeldir.Head                     // of a model that compares texts; nil: there is none
+	dense       []modeldir.Dense                   // layers behind pooling
 	segments    int                                // that an encoder tells apart
 	languages   func() (*language.Compiler, error) // made when first asked for
 	breakers    breakerTokens

@@ -65,8 +65,11 @@ func (m *Model) Score(ctx context.Context, pair Pair, p Params) (float64, error)
 	return score, nil
 }
 
-// readHead reads what the model makes of pairs, if it was trained for them.
+// readHead reads what the model makes of hidden states: of pairs, if it was trained for them, and of embeddings.
 func (m *Model) readHead() (err error) {
+	if m.dense, err = m.dir.Dense(); err != nil {
+		return err
+	}
 	if !m.Encoder() {
 		return nil
 	}

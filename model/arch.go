@@ -7,6 +7,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -17,9 +18,10 @@ import (
 
 // Arch is one architecture.
 type Arch struct {
-	Name  string   // GGUF's general.architecture: "llama"
-	Moe   string   // what GGUF calls it where it has experts; "": Name
-	HF    []string // entries of config.json's architectures: "LlamaForCausalLM"
+	Name  string               // GGUF's general.architecture: "llama"
+	Moe   string               // what GGUF calls it where it has experts; "": Name
+	HF    []string             // entries of config.json's architectures: "LlamaForCausalLM"
+	Is    func(f *fields) bool // of a config.json with such an entry, where another architecture has it too, further down in registry; nil: it is this one
 	Read  func(f *fields) *Config
 	Build func(b *graph.Builder, c *Config) *graph.Value
 	// Names maps weight stems to Hugging Face's, where they differ from commonNames; N stands for the layer, E for the expert.
@@ -111,7 +113,7 @@ func FromHF(name string, config []byte, files Tensors) (*Model, error) {
 	for _, a := range registry {
 		for _, hf := range a.HF {
 			for _, k := range known {
-				if hf == k {
+				if hf == k && (a.Is == nil || a.Is(f)) {
 					layout := f.quantised()
 					f.languagePart(a.TextDefaults)
 					m, err := read(a, f, files, true)
@@ -174,7 +176,7 @@ func HFNames() []string {
 		names = append(names, a.HF...)
 	}
 	sort.Strings(names)
-	return names
+	return slices.Compact(names)
 }
 
 // GGUFNames lists the GGUF architectures that are supported.

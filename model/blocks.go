@@ -259,14 +259,17 @@ func lateNamed(b *graph.Builder, c *Config) *graph.Value {
 }
 
 // sandwich is a decoder whose blocks read the normalised stream and add their normalised result to it.
-func sandwich(b *graph.Builder, c *Config) *graph.Value {
+func sandwich(b *graph.Builder, c *Config) *graph.Value { return head(b, c, sandwiched(b, c)) }
+
+// sandwiched is the stream behind the layers of sandwich.
+func sandwiched(b *graph.Builder, c *Config) *graph.Value {
 	x := embedding(b, c)
 	for i := range c.Layers {
 		l := newLayer(b, c, i)
 		x = l.add("attn_sum", x, l.norm("post_attention_norm", l.selfAttention(l.norm("attn_norm", x))))
 		x = l.add("ffn_sum", x, l.norm("post_ffw_norm", l.feedForward(l.norm("ffn_norm", x))))
 	}
-	return head(b, c, x)
+	return x
 }
 
 // postNorm is a decoder whose blocks read the stream as it is and add their normalised result to it.

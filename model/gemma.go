@@ -45,6 +45,14 @@ var gemma2 = Arch{
 
 // gemmaLike reads what the Gemma family shares.
 func gemmaLike(f *fields) *Config {
+	if f.isHF() && f.flag("use_bidirectional_attention", false) {
+		f.fail("field use_bidirectional_attention is true, which makes it an encoder; of class Gemma3TextModel encoders are supported")
+	}
+	return gemmaFamily(f)
+}
+
+// gemmaFamily is gemmaLike of encoders too.
+func gemmaFamily(f *fields) *Config {
 	c := llamaLike(f)
 	c.HeadDim = f.sizeOr("head_dim", "attention.key_length", 256)
 	c.AttnScale = 1 / math.Sqrt(float64(c.HeadDim))
@@ -53,9 +61,6 @@ func gemmaLike(f *fields) *Config {
 	c.QKVBias = f.biased("attention_bias", "attn_q", false)
 	c.OutBias = f.biased("attention_bias", "attn_output", false)
 	c.EmbScale = math.Sqrt(float64(c.Hidden))
-	if f.flag("use_bidirectional_attention", false) {
-		f.fail("field use_bidirectional_attention is true, which makes it an encoder; encoders are not supported")
-	}
 	return c
 }
 

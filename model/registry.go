@@ -10,6 +10,7 @@ var registry = []*Arch{
 	&qwen3moe,
 	&gemma,
 	&gemma2,
+	&gemmaEmbedding,
 	&gemma3,
 	&gemma3n,
 	&gemma4,

@@ -18,7 +18,7 @@ var harmless = map[string]bool{
 	"generation_config": true, "text_config": true, "quantization_config": true, "compression_config": true,
 	"num_nextn_predict_layers": true, "mtp_num_hidden_layers": true, "mtp_use_dedicated_embeddings": true, "nextn_predict_layers": true, // layers that predict further tokens are not the model's own
 	"vocab_size":         true, // of GGUF: the embedding's rows count
-	"tensor_data_layout": true, "pooling_type": true,
+	"tensor_data_layout": true, "pooling_type": true, "dense_2_feat_in": true, "dense_2_feat_out": true, "dense_3_feat_in": true, "dense_3_feat_out": true,
 }
 
 // harmlessParts are in the names of fields about training.

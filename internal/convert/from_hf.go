@@ -13,7 +13,7 @@ import (
 )
 
 // windowed are the architectures of whose windows llama.cpp knows.
-var windowed = []string{"gemma2", "gemma3", "gemma3n", "gemma4", "gpt-oss", "cohere2", "olmo2", "llama4", "modern-bert"}
+var windowed = []string{"gemma2", "gemma3", "gemma3n", "gemma4", model.GemmaEmbedding, "gpt-oss", "cohere2", "olmo2", "llama4", "modern-bert"}
 
 // fromHF is a Hugging Face model as a file: what its graph reads, under GGUF's names. Matrices keep their format;
 // vectors become F32.
@@ -34,6 +34,9 @@ func fromHF(b *modeldir.Dir) (*file, []string, error) {
 		numbers += int64(rows) * int64(cols)
 	}
 	if err := addHead(f, b); err != nil {
+		return nil, nil, err
+	}
+	if err := addPooling(f, b); err != nil {
 		return nil, nil, err
 	}
 	f.meta["general.type"] = "model"
