@@ -45,7 +45,7 @@ step too.`,
 				return err
 			}
 			defer dev.Close()
-			p, disturbed, err := calibrate.Measure(dev, func(what string) { fmt.Fprintln(os.Stderr, "ridge: measuring", what) })
+			p, disturbed, err := calibrate.Measure(cmd.Context(), dev, func(what string) { fmt.Fprintln(os.Stderr, "ridge: measuring", what) })
 			if err != nil {
 				return err
 			}

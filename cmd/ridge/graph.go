@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -49,7 +50,7 @@ A fused operation is one launch; in steps of many rows some launch their parts o
   ridge graph llama-3.1-8b --type Q4_0 --pass all --cost --device h200`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd.OutOrStdout(), strings.Join(args, ""))
+			return f.run(cmd.Context(), cmd.OutOrStdout(), strings.Join(args, ""))
 		},
 	}
 	f.shape.add(cmd)
@@ -74,7 +75,7 @@ A fused operation is one launch; in steps of many rows some launch their parts o
 }
 
 // run prints the graph of a model, or what its operations cost.
-func (f *graphFlags) run(out io.Writer, arg string) error {
+func (f *graphFlags) run(ctx context.Context, out io.Writer, arg string) error {
 	if f.tokens < 1 || f.context < 0 || f.seqs < 1 {
 		return fmt.Errorf("--tokens %d, --context %d, --seqs %d: a step has at least one token and one sequence", f.tokens, f.context, f.seqs)
 	}
@@ -90,7 +91,7 @@ func (f *graphFlags) run(out io.Writer, arg string) error {
 	}
 	p := &price.Profile{Act: graph.F32.String(), Q8: true}
 	if f.device != "" {
-		if p, err = profileNamed(f.device); err != nil {
+		if p, err = profileNamed(ctx, f.device); err != nil {
 			return err
 		}
 	}

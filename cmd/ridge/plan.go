@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,7 +104,7 @@ figures that others measured.`,
 					f.limits.StepTokens = device.StepTokens("cpu")
 					f.limits.Sequences = f.limits.StepTokens
 				}
-				r, err := f.planSplit(cmp.Or(name, "the built-in model"), m)
+				r, err := f.planSplit(cmd.Context(), cmp.Or(name, "the built-in model"), m)
 				if err != nil {
 					return err
 				}
@@ -113,20 +114,20 @@ figures that others measured.`,
 				if !cmd.Flags().Changed("tp") {
 					f.tensor = []int{1}
 				}
-				q, err := f.planQuant(cmp.Or(name, "the built-in model"), name, m)
+				q, err := f.planQuant(cmd.Context(), cmp.Or(name, "the built-in model"), name, m)
 				if err != nil {
 					return err
 				}
 				return q.write(cmd.OutOrStdout(), f.plot, f.asJSON)
 			}
 			if f.apart > 0 {
-				r, err := f.planApart(cmp.Or(name, "the built-in model"), m)
+				r, err := f.planApart(cmd.Context(), cmp.Or(name, "the built-in model"), m)
 				if err != nil {
 					return err
 				}
 				return r.print(cmd.OutOrStdout(), f.asJSON)
 			}
-			r, err := f.plan(cmp.Or(name, "the built-in model"), m)
+			r, err := f.plan(cmd.Context(), cmp.Or(name, "the built-in model"), m)
 			if err != nil {
 				return err
 			}
@@ -280,13 +281,13 @@ func parseSLO(s string) (capacity.SLO, error) {
 }
 
 // profiles are the devices to try, with their prices.
-func (f *planFlags) profiles() ([]*price.Profile, error) {
+func (f *planFlags) profiles(ctx context.Context) ([]*price.Profile, error) {
 	var all []*price.Profile
 	if len(f.devices) == 0 {
 		all = slices.DeleteFunc(slices.Clone(price.Devices()), func(p *price.Profile) bool { return p.Link == 0 })
 	}
 	for _, name := range f.devices {
-		p, err := profileNamed(name)
+		p, err := profileNamed(ctx, name)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func (f *planFlags) checkApart() error {
 }
 
 // planApart simulates the trace on servers that do both, and on every division of them.
-func (f *planFlags) planApart(name string, m *model.Model) (*apartPlan, error) {
+func (f *planFlags) planApart(ctx context.Context, name string, m *model.Model) (*apartPlan, error) {
 	t, err := trace.Load(f.trace)
 	if err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (f *planFlags) planApart(name string, m *model.Model) (*apartPlan, error) {
 		if prefill > 0 {
 			s.apart.Prefill, s.apart.From, s.link = prefill, f.chunk, f.link
 		}
-		if err := s.setUp(m); err != nil {
+		if err := s.setUp(ctx, m); err != nil {
 			return nil, err
 		}
 		one, err := s.run(s.options.Engine.TargetITL, s.options.Engine.ITLRatio, 0)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,8 +57,8 @@ type quantRow struct {
 }
 
 // planQuant estimates the model in each of the ways, on one device in one layout. path is where evaluations may lie; "": nowhere.
-func (f *planFlags) planQuant(name, path string, m *model.Model) (*quantReport, error) {
-	profiles, err := f.profiles()
+func (f *planFlags) planQuant(ctx context.Context, name, path string, m *model.Model) (*quantReport, error) {
+	profiles, err := f.profiles(ctx)
 	if err != nil {
 		return nil, err
 	}

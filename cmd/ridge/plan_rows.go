@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -43,8 +44,8 @@ type planRow struct {
 }
 
 // plan estimates every device in every layout.
-func (f *planFlags) plan(name string, m *model.Model) (*planReport, error) {
-	profiles, err := f.profiles()
+func (f *planFlags) plan(ctx context.Context, name string, m *model.Model) (*planReport, error) {
+	profiles, err := f.profiles(ctx)
 	if err != nil {
 		return nil, err
 	}

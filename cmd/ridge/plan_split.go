@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,7 +47,7 @@ type splitRow struct {
 }
 
 // sides are the CPU and the GPU of --device.
-func (f *planFlags) sides(m *model.Model) (cpu, gpu capacity.Side, err error) {
+func (f *planFlags) sides(ctx context.Context, m *model.Model) (cpu, gpu capacity.Side, err error) {
 	wrong := errors.New("plan: --gpu-layers, --cpu-moe and --n-cpu-moe divide a model between a GPU and a CPU: give both as --device, as in --device rtx4090,zen5, and leave --tp, --pp, --ep, --sp, --dp, --loras, --train, --quant, --disaggregate, --batch and --plot out")
 	if len(f.devices) != 2 || len(f.quant) > 0 || f.apart > 0 || f.train || f.loras.Slots > 0 || f.data > 1 || len(f.batch) > 0 || f.plot != "" {
 		return cpu, gpu, wrong
@@ -56,7 +57,7 @@ func (f *planFlags) sides(m *model.Model) (cpu, gpu capacity.Side, err error) {
 			return cpu, gpu, wrong
 		}
 	}
-	all, err := f.profiles()
+	all, err := f.profiles(ctx)
 	if err != nil {
 		return cpu, gpu, err
 	}
@@ -80,8 +81,8 @@ func (f *planFlags) sides(m *model.Model) (cpu, gpu capacity.Side, err error) {
 }
 
 // planSplit estimates a model with the layers that --gpu-layers asks for on the GPU, and beside it with none and all there.
-func (f *planFlags) planSplit(name string, m *model.Model) (*splitReport, error) {
-	cpu, gpu, err := f.sides(m)
+func (f *planFlags) planSplit(ctx context.Context, name string, m *model.Model) (*splitReport, error) {
+	cpu, gpu, err := f.sides(ctx, m)
 	if err != nil {
 		return nil, err
 	}

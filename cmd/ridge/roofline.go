@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ letter. MODEL needs its weights then.`,
   ridge roofline model.gguf --measure --batch 8 --context 512`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := f.report(strings.Join(args, ""))
+			r, err := f.report(cmd.Context(), strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -89,11 +90,11 @@ letter. MODEL needs its weights then.`,
 }
 
 // report prices the setting, and the one to compare it with.
-func (f *rooflineFlags) report(arg string) (*rooflineReport, error) {
+func (f *rooflineFlags) report(ctx context.Context, arg string) (*rooflineReport, error) {
 	if published := f.device != "here" && !strings.HasSuffix(f.device, ".json"); f.measure && (published || f.compare != "") {
 		return nil, errors.New("--measure is for --device here, or a file with a profile of this machine, and without --compare")
 	}
-	p, err := profileOn(f.device, f.options)
+	p, err := profileOn(ctx, f.device, f.options)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -143,7 +144,7 @@ machine as ridge calibrate measured it).`,
 			if err != nil {
 				return err
 			}
-			if err := f.setUp(m); err != nil {
+			if err := f.setUp(cmd.Context(), m); err != nil {
 				return err
 			}
 			if f.sweep {
@@ -255,8 +256,8 @@ func (f *simulateFlags) compareWith() (err error) {
 }
 
 // setUp prices the model's steps on the device and computes the number of cache pages.
-func (f *simulateFlags) setUp(m *model.Model) error {
-	p, err := profileNamed(f.device)
+func (f *simulateFlags) setUp(ctx context.Context, m *model.Model) error {
+	p, err := profileNamed(ctx, f.device)
 	if err != nil {
 		return err
 	}
@@ -419,10 +420,12 @@ func (f *simulateFlags) setSwap(lim *backend.Limits, p *price.Profile, page int6
 }
 
 // profileNamed is a published device, the profile in a file, or what was measured of this machine.
-func profileNamed(name string) (*price.Profile, error) { return profileOn(name, device.Options{}) }
+func profileNamed(ctx context.Context, name string) (*price.Profile, error) {
+	return profileOn(ctx, name, device.Options{})
+}
 
 // profileOn is profileNamed, where this machine is the device that the options choose.
-func profileOn(name string, o device.Options) (*price.Profile, error) {
+func profileOn(ctx context.Context, name string, o device.Options) (*price.Profile, error) {
 	switch {
 	case strings.HasSuffix(name, ".json"):
 		return price.ReadProfile(name)
@@ -434,7 +437,7 @@ func profileOn(name string, o device.Options) (*price.Profile, error) {
 		return nil, err
 	}
 	defer dev.Close()
-	return calibrate.Profile(dev, func(what string) { fmt.Fprintln(os.Stderr, "ridge:", what) })
+	return calibrate.Profile(ctx, dev, func(what string) { fmt.Fprintln(os.Stderr, "ridge:", what) })
 }
 
 // report prints the results.

@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -29,7 +30,7 @@ func (y *benchGraph) adapted(in int, outs ...int) {
 
 // adapters times LoRA: of a matrix and of three of the same rows, small and large, for few rows with an adapter each and for prompts. On a GPU adapters are part of
 // the products.
-func adapters(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
+func adapters(ctx context.Context, dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 	if _, ok := dev.(backend.AdapterLoader); !ok || dev.Info().Replays {
 		return samples, nil
 	}
@@ -42,7 +43,7 @@ func adapters(dev backend.Device, samples []price.Sample) ([]price.Sample, error
 	if err != nil {
 		return nil, err
 	}
-	run, err := newRunner(dev, g, 256, calibratedSlots, 256)
+	run, err := newRunner(ctx, dev, g, 256, calibratedSlots, 256)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func Save(dev backend.Device, p *price.Profile) error {
 
 // Profile is the device's cached profile. When there is no valid one, the device is measured and, unless that was disturbed, cached.
 // report is called with what takes time, and why.
-func Profile(dev backend.Device, report func(string)) (*price.Profile, error) {
+func Profile(ctx context.Context, dev backend.Device, report func(string)) (*price.Profile, error) {
 	p, err := Cached(dev)
 	if p != nil {
 		return p, nil
@@ -114,7 +115,7 @@ func Profile(dev backend.Device, report func(string)) (*price.Profile, error) {
 	} else {
 		report("measuring this machine once, in a few seconds")
 	}
-	p, disturbed, err := Measure(dev, func(string) {})
+	p, disturbed, err := Measure(ctx, dev, func(string) {})
 	switch {
 	case err != nil:
 		return nil, err

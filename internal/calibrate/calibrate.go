@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -16,12 +17,12 @@ const (
 )
 
 // Measure makes the profile of a device in a few seconds, and once more if other programs used the CPUs meanwhile. If they still did,
-// disturbed and the profile's Source say so: the device looks slower than it is. report is called with what is being measured.
-func Measure(dev backend.Device, report func(string)) (p *price.Profile, disturbed string, err error) {
+// disturbed and the profile's Source say so: the device looks slower than it is. report is called with what is being measured; when ctx ends, it is left at that, within a tenth of a second or, while peaks are measured, a second.
+func Measure(ctx context.Context, dev backend.Device, report func(string)) (p *price.Profile, disturbed string, err error) {
 	start := time.Now()
 	for n := range attempts {
 		disturbed, err = alone(dev.Info().Threads, func() error {
-			p, err = measure(dev, report)
+			p, err = measure(ctx, dev, report)
 			return err
 		})
 		if err != nil {
@@ -40,31 +41,34 @@ func Measure(dev backend.Device, report func(string)) (p *price.Profile, disturb
 }
 
 // measure makes the profile once.
-func measure(dev backend.Device, report func(string)) (*price.Profile, error) {
+func measure(ctx context.Context, dev backend.Device, report func(string)) (*price.Profile, error) {
 	report("peaks and memory")
 	p, err := peaks(dev)
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		return nil, err
 	}
 	var samples []price.Sample
 	for _, part := range []struct {
 		name string
-		time func(backend.Device, []price.Sample) ([]price.Sample, error)
+		time func(context.Context, backend.Device, []price.Sample) ([]price.Sample, error)
 	}{{"products", products}, {"rows", rows}, {"attention", attention}, {"adapters", adapters}} {
 		report(part.name)
-		if samples, err = part.time(dev, samples); err != nil {
+		if samples, err = part.time(ctx, dev, samples); err != nil {
 			return nil, err
 		}
 	}
 	report("products from memory")
-	if samples, err = farProducts(dev, p, samples); err != nil {
+	if samples, err = farProducts(ctx, dev, p, samples); err != nil {
 		return nil, err
 	}
 	if p.Fit, err = p.FitSamples(samples); err != nil {
 		return nil, err
 	}
 	report("whole steps")
-	if err := errors.Join(wholeSteps(dev, p), logits(dev, p)); err != nil {
+	if err := errors.Join(wholeSteps(ctx, dev, p), logits(ctx, dev, p)); err != nil {
 		return nil, err
 	}
 	return p, p.Validate()

@@ -1,9 +1,12 @@
 package calibrate_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
@@ -34,7 +37,7 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := func(string) { t.Error("a profile that is there is measured again") }
-	back, err := calibrate.Profile(dev, said)
+	back, err := calibrate.Profile(t.Context(), dev, said)
 	if err != nil || back.FLOPs[price.F32] != p.FLOPs[price.F32] {
 		t.Errorf("%+v came back as %+v, %v", p, back, err)
 	}
@@ -64,7 +67,7 @@ func TestCache(t *testing.T) {
 
 // TestCannotMeasure: a device without a clock is refused with its name.
 func TestCannotMeasure(t *testing.T) {
-	if _, _, err := calibrate.Measure(ref.New(), func(string) {}); err == nil || !strings.Contains(err.Error(), "ref") {
+	if _, _, err := calibrate.Measure(t.Context(), ref.New(), func(string) {}); err == nil || !strings.Contains(err.Error(), "ref") {
 		t.Errorf("the reference was measured: %v", err)
 	}
 }
@@ -84,5 +87,28 @@ func TestNominalStated(t *testing.T) {
 	}
 	if !p.Replays || len(p.RowTiles) != 2 || p.Memory().Rate != 4.8e12 || p.FLOPs[price.BF16] != 989e12 {
 		t.Errorf("the profile is %+v", p)
+	}
+}
+
+// TestMeasureStops: whoever waits for a measurement can leave it, in the middle of a part too.
+func TestMeasureStops(t *testing.T) {
+	dev, err := cpu.New(cpu.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	var last string
+	var stopped time.Time
+	_, _, err = calibrate.Measure(ctx, dev, func(part string) {
+		if last = part; part == "products" {
+			time.AfterFunc(10*time.Millisecond, func() { stopped = time.Now(); stop() })
+		}
+	})
+	if !errors.Is(err, context.Canceled) || last != "products" {
+		t.Errorf("%v, in %q", err, last)
+	}
+	if took := time.Since(stopped); took > 20*time.Second { // the machine may be busy; all of it takes longer
+		t.Errorf("it went on for %v", took)
 	}
 }

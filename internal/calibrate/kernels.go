@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"context"
 	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -28,7 +29,7 @@ func seqs(n, tokens, past int) graph.Step {
 }
 
 // products times products of every format, with weights that exceed the near caches and with weights that fit them.
-func products(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
+func products(ctx context.Context, dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 	var err error
 	type size struct{ out, in int }
 	sizes := []size{{1024, 2048}, {256, 256}}
@@ -36,7 +37,7 @@ func products(dev backend.Device, samples []price.Sample) ([]price.Sample, error
 		sizes = append(sizes, size{4096, 8192})
 	}
 	for _, size := range sizes {
-		if samples, err = productsOf(dev, size.out, size.in, rowCounts(dev.Info()), samples); err != nil {
+		if samples, err = productsOf(ctx, dev, size.out, size.in, rowCounts(dev.Info()), samples); err != nil {
 			return nil, err
 		}
 	}
@@ -53,7 +54,7 @@ const (
 
 // farProducts times products of few rows in every format, with weights larger than all caches. It is skipped where caches are not known or
 // too large.
-func farProducts(dev backend.Device, p *price.Profile, samples []price.Sample) ([]price.Sample, error) {
+func farProducts(ctx context.Context, dev backend.Device, p *price.Profile, samples []price.Sample) ([]price.Sample, error) {
 	if len(p.Levels) < 2 {
 		return samples, nil
 	}
@@ -66,10 +67,10 @@ func farProducts(dev backend.Device, p *price.Profile, samples []price.Sample) (
 	for _, f := range quant.Formats() {
 		perRow += f.RowBytes(in)
 	}
-	return productsOf(dev, (int(weights/perRow)/unit+1)*unit, in, []int{1, 4, 16}, samples)
+	return productsOf(ctx, dev, (int(weights/perRow)/unit+1)*unit, in, []int{1, 4, 16}, samples)
 }
 
-func productsOf(dev backend.Device, out, in int, rowCounts []int, samples []price.Sample) ([]price.Sample, error) {
+func productsOf(ctx context.Context, dev backend.Device, out, in int, rowCounts []int, samples []price.Sample) ([]price.Sample, error) {
 	y := newBenchGraph("products", dev.Info(), graph.F16)
 	y.products(out, in, quant.Formats())
 	g, err := y.finish()
@@ -77,7 +78,7 @@ func productsOf(dev backend.Device, out, in int, rowCounts []int, samples []pric
 		return nil, err
 	}
 	most := slices.Max(rowCounts)
-	run, err := newRunner(dev, g, most, 1, most)
+	run, err := newRunner(ctx, dev, g, most, 1, most)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func productsOf(dev backend.Device, out, in int, rowCounts []int, samples []pric
 }
 
 // rows times the ops that treat rows one by one.
-func rows(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
+func rows(ctx context.Context, dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 	y := newBenchGraph("rows", dev.Info(), graph.F16)
 	for _, heads := range []int{4, 32} {
 		y.rows(heads, 64)
@@ -100,7 +101,7 @@ func rows(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := newRunner(dev, g, 512, 1, 512)
+	run, err := newRunner(ctx, dev, g, 512, 1, 512)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func rows(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 }
 
 // attention times attention over caches of several shapes, in decode and prefill steps.
-func attention(dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
+func attention(ctx context.Context, dev backend.Device, samples []price.Sample) ([]price.Sample, error) {
 	y := newBenchGraph("attention", dev.Info(), graph.F16)
 	for i, a := range []struct{ heads, kv, size int }{{8, 2, 64}, {4, 4, 64}, {8, 2, 128}, {32, 8, 64}} {
 		y.attention(i, a.heads, a.kv, a.size)
@@ -123,7 +124,7 @@ func attention(dev backend.Device, samples []price.Sample) ([]price.Sample, erro
 	if err != nil {
 		return nil, err
 	}
-	run, err := newRunner(dev, g, 512, 8, 4096)
+	run, err := newRunner(ctx, dev, g, 512, 8, 4096)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ func TestProductsOfEveryFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	samples, err := productsOf(dev, 64, 256, []int{1, 4}, nil)
+	samples, err := productsOf(t.Context(), dev, 64, 256, []int{1, 4}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestAdaptersHaveCoefficients(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	samples, err := adapters(dev, nil)
+	samples, err := adapters(t.Context(), dev, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

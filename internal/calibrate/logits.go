@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -18,8 +19,8 @@ import (
 const logitRows, sampledVocab = 64, 32768
 
 // logits times sampling from a row of logits per number: on the device if it samples itself, otherwise on the host, which reads the row first.
-func logits(dev backend.Device, p *price.Profile) error {
-	run, err := logitsRunner(dev)
+func logits(ctx context.Context, dev backend.Device, p *price.Profile) error {
+	run, err := logitsRunner(ctx, dev)
 	if err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func logits(dev backend.Device, p *price.Profile) error {
 }
 
 // logitsRunner has a product with so many rows of logits, and little else.
-func logitsRunner(dev backend.Device) (*runner, error) {
+func logitsRunner(ctx context.Context, dev backend.Device) (*runner, error) {
 	y := newBenchGraph("logits", dev.Info(), graph.F16)
 	x := y.SelectRows("selected", y.feed("x", axis("in", 64, 1)))
 	y.last = y.Linear("logits", x, y.Weight("logits.w", axis("vocab", sampledVocab, 1), axis("in", 64, 1)), nil)
@@ -49,7 +50,7 @@ func logitsRunner(dev backend.Device) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newRunner(dev, g, logitRows, logitRows, pageSize)
+	return newRunner(ctx, dev, g, logitRows, logitRows, pageSize)
 }
 
 // perLogit is what a number more in the rows of logits takes, s: that many rows take so long.

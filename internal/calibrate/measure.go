@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -20,17 +21,19 @@ type runner struct {
 	lim   backend.Limits
 	batch backend.Batch
 	rnd   *rand.Rand
+
+	stopped func() error // why nothing more is to be timed; nil: go on
 }
 
 const pageSize = 16
 
-// newRunner compiles a graph for steps of up to so many tokens and sequences of up to context each.
-func newRunner(dev backend.Device, g *graph.Graph, tokens, seqs, context int) (*runner, error) {
+// newRunner compiles a graph for steps of up to so many tokens and sequences of up to longest each, and no further once ctx has ended.
+func newRunner(ctx context.Context, dev backend.Device, g *graph.Graph, tokens, seqs, longest int) (*runner, error) {
 	w, err := randomTensors(g)
 	if err != nil {
 		return nil, err
 	}
-	lim := backend.Limits{Tokens: tokens, Seqs: seqs, Logits: seqs, PageSize: pageSize, SeqPages: (context + pageSize - 1) / pageSize}
+	lim := backend.Limits{Tokens: tokens, Seqs: seqs, Logits: seqs, PageSize: pageSize, SeqPages: (longest + pageSize - 1) / pageSize}
 	lim.Pages = lim.SeqPages * seqs
 	for _, w := range g.Weights {
 		if w.Slots != nil {
@@ -43,7 +46,7 @@ func newRunner(dev backend.Device, g *graph.Graph, tokens, seqs, context int) (*
 	}
 	prog.Warm()
 	runtime.GC() // now, and not while a worker is timed
-	return &runner{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(3, 4))}, nil
+	return &runner{stopped: ctx.Err, prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(3, 4))}, nil
 }
 
 // effort bounds the runs of one step: enough for a median, within its share of the calibration's time.
@@ -55,6 +58,9 @@ const (
 
 // time runs a step until effort is spent and returns the median of every node's times, as samples.
 func (r *runner) time(s graph.Step, samples []price.Sample) ([]price.Sample, error) {
+	if err := r.stopped(); err != nil {
+		return nil, err
+	}
 	nodes := r.prog.Graph.Nodes
 	took := make([][]float64, len(nodes))
 	times := make([]time.Duration, len(nodes))

@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -17,7 +18,7 @@ import (
 
 // wholeSteps times whole steps of the built-in model, to fit the launch overhead without a clock between launches and the CPU overhead
 // of a step.
-func wholeSteps(dev backend.Device, p *price.Profile) error {
+func wholeSteps(ctx context.Context, dev backend.Device, p *price.Profile) error {
 	b, err := modeldir.Builtin()
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func wholeSteps(dev backend.Device, p *price.Profile) error {
 	defer prog.Close()
 	prog.Warm()
 	var timed []price.TimedStep
-	w := runner{prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(5, 6))}
+	w := runner{stopped: ctx.Err, prog: prog, lim: lim, rnd: rand.New(rand.NewPCG(5, 6))}
 	logits := make([]float32, lim.Logits*prog.Vocab())
 	for _, s := range []graph.Step{
 		seqs(1, 1, 20), seqs(1, 1, 200), seqs(4, 1, 100), seqs(8, 1, 200),
@@ -55,6 +56,9 @@ func wholeSteps(dev backend.Device, p *price.Profile) error {
 
 // wholeStep is the median time of a step with its logits, s.
 func (r *runner) wholeStep(s *graph.Step, logits []float32) (float64, error) {
+	if err := r.stopped(); err != nil {
+		return 0, err
+	}
 	var took []float64
 	throughput.FillBatch(&r.batch, r.lim, s, r.prog.Vocab(), r.rnd)
 	start := time.Now()
