@@ -138,7 +138,7 @@ func TestFieldsRefused(t *testing.T) {
 		{"/v1/chat/completions", `"repeat_penalty": 1.1, "repetition_penalty": 1.2`, "repeat_penalty"},
 		{"/v1/chat/completions", `"repeat_last_n": -2`, "repeat_last_n"},
 		{"/v1/chat/completions", `"truncation": "always"`, "truncation"},
-		{"/v1/chat/completions", `"prompt_logprobs": 1`, "prompt_logprobs"},
+		{"/v1/chat/completions", `"prompt_logprobs": 21`, "prompt_logprobs"},
 		{"/v1/chat/completions", `"use_beam_search": true`, "use_beam_search"},
 		{"/v1/chat/completions", `"continue_final_message": true`, "continue_final_message"},
 		{"/v1/chat/completions", `"min_tokens": 5, "max_tokens": 4`, "min_tokens"},

@@ -53,6 +53,27 @@ func TestLlamaCpp(t *testing.T) {
 	if whole.String() != want || !last.Stop || last.Predicted != 12 {
 		t.Errorf("streamed: %q, want %q; last %+v", whole.String(), want, last)
 	}
+	var likely struct {
+		All []struct {
+			ID      int32
+			Token   string
+			Bytes   []int
+			Logprob float64
+			Top     []struct {
+				ID      int32
+				Logprob float64
+			} `json:"top_logprobs"`
+		} `json:"completion_probabilities"`
+	}
+	_, text = post(t, h, "/completion", "{"+once+`, "n_probs": 3}`)
+	if err := json.Unmarshal([]byte(text), &likely); err != nil || len(likely.All) != 12 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for _, x := range likely.All { // greedy: the likeliest is what came
+		if len(x.Top) != 3 || x.Top[0].ID != x.ID || x.Top[0].Logprob != x.Logprob || x.Logprob > 0 || x.Top[1].Logprob > x.Logprob || len(x.Bytes) == 0 {
+			t.Errorf("%+v", x)
+		}
+	}
 	first, _, _ := strings.Cut(strings.TrimSpace(want), " ")
 	_, text = post(t, h, "/completion", "{"+once+`, "stop": ["`+first+`"]}`)
 	if a := read(text); a.Kind != "word" || a.Word != first || strings.Contains(a.Content, first) {
@@ -65,6 +86,9 @@ func TestLlamaCpp(t *testing.T) {
 	}{
 		{"/completion", `{"prompt": ["a", "b"]}`, 400, "/v1/completions several"},
 		{"/completion", `{"prompt": "a", "mirostat": 3}`, 400, "mirostat is 3"},
+		{"/completion", `{"prompt": "a", "n_probs": 21}`, 400, "n_probs is 21; 0 to 20"},
+		{"/completion", `{"prompt": "a", "n_probs": 2, "logprobs": 3}`, 400, "they mean the same"},
+		{"/completion", `{"prompt": "a", "n_probs": 2, "tfs_z": 0.5}`, 400, "tfs_z"},
 		{"/apply-template", `{"messages": [{"role": "user", "content": "Hi there"}]}`, 200, "Hi there"},
 		{"/tokenize", `{"content": "Once upon"}`, 200, `"tokens":[`},
 		{"/tokenize", `{"content": "Once", "with_pieces": true}`, 200, `"piece":`},

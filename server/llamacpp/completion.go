@@ -13,32 +13,38 @@ import (
 
 // completion is POST /completion: the continuation of a text, until it ends if n_predict does not say how long.
 func (s *API) completion(w http.ResponseWriter, r *http.Request) (any, error) {
-	var q openai.CompletionRequest
+	var q completionRequest
 	if err := s.ReadBody(w, r, &q); err != nil {
+		return nil, err
+	}
+	if err := q.probabilities.ask(&q.CompletionRequest); err != nil {
 		return nil, err
 	}
 	all, err := q.Job(r.Context(), s.Service)
 	if err != nil {
 		return nil, err
 	}
-	return s.complete(w, r, &q, all)
+	return s.complete(w, r, &q.CompletionRequest, q.Probs, all)
 }
 
 // infill is POST /infill: the text between two others, until it ends if n_predict does not say how long.
 func (s *API) infill(w http.ResponseWriter, r *http.Request) (any, error) {
-	var q openai.InfillRequest
+	var q infillRequest
 	if err := s.ReadBody(w, r, &q); err != nil {
+		return nil, err
+	}
+	if err := q.probabilities.ask(&q.CompletionRequest); err != nil {
 		return nil, err
 	}
 	all, err := q.Job(r.Context(), s.Service)
 	if err != nil {
 		return nil, err
 	}
-	return s.complete(w, r, &q.CompletionRequest, all)
+	return s.complete(w, r, &q.CompletionRequest, q.Probs, all)
 }
 
-// complete answers with the continuation of a prompt.
-func (s *API) complete(w http.ResponseWriter, r *http.Request, q *openai.CompletionRequest, all []serving.Job) (any, error) {
+// complete answers with the continuation of a prompt, and with so many of the likeliest tokens in the place of each of its own.
+func (s *API) complete(w http.ResponseWriter, r *http.Request, q *openai.CompletionRequest, probs int, all []serving.Job) (any, error) {
 	switch {
 	case len(all) != 1:
 		return nil, api.Invalid("prompt", "prompt has several texts, or n is above 1; %s gives one answer, /v1/completions several", r.URL.Path)
@@ -46,7 +52,7 @@ func (s *API) complete(w http.ResponseWriter, r *http.Request, q *openai.Complet
 		all[0].Params.MaxTokens = 0 // until it ends
 	}
 	serving.Announce(w, all)
-	a := &answer{service: s.Service, model: q.Answered(s.Service)}
+	a := &answer{service: s.Service, model: q.Answered(s.Service), probs: probs}
 	if !q.Stream {
 		err := s.Run(r.Context(), all, func(_ *serving.Job, p ridge.Piece) error { a.take(p); return nil })
 		if err != nil {
@@ -75,6 +81,8 @@ type answer struct {
 	text    strings.Builder
 	sent    int // bytes of it
 	ids     []int32
+	probs   int   // of the likeliest tokens, to be shown
+	likely  []any // the answer's tokens with these
 	finish  *ridge.Finish
 }
 
@@ -82,6 +90,9 @@ func (a *answer) take(p ridge.Piece) {
 	a.text.WriteString(p.Text)
 	if p.Token != nil {
 		a.ids = append(a.ids, p.Token.Token)
+		if a.probs > 0 {
+			a.likely = append(a.likely, a.likelihood(p.Token))
+		}
 	}
 	a.finish = p.Finish
 }
@@ -99,7 +110,11 @@ func (a *answer) piece(p ridge.Piece) map[string]any {
 	if p.Token != nil {
 		ids = append(ids, p.Token.Token)
 	}
-	return map[string]any{"content": a.rest(), "tokens": ids, "stop": false, "index": 0, "id_slot": 0, "tokens_predicted": len(a.ids)}
+	body := map[string]any{"content": a.rest(), "tokens": ids, "stop": false, "index": 0, "id_slot": 0, "tokens_predicted": len(a.ids)}
+	if a.probs > 0 {
+		body["completion_probabilities"] = a.shown()
+	}
+	return body
 }
 
 // last is the answer, or the event that ends its stream: with the text that has not been sent.
@@ -117,11 +132,15 @@ func (a *answer) last() map[string]any {
 	if streamed || ids == nil {
 		ids = []int32{}
 	}
-	return map[string]any{
+	body := map[string]any{
 		"content": a.rest(), "tokens": ids, "stop": true, "index": 0, "id_slot": 0, "model": a.model, "truncated": false, "stop_type": kind, "stopping_word": f.Stop,
 		"tokens_predicted": f.Output, "tokens_evaluated": f.Prompt, "tokens_cached": f.Cached, "has_new_line": strings.Contains(a.text.String(), "\n"),
 		"timings": timings(f),
 	}
+	if a.probs > 0 {
+		body["completion_probabilities"] = a.shown()
+	}
+	return body
 }
 
 // timings is what the prompt and the answer took, as llama.cpp tells it.

@@ -17,12 +17,13 @@ import (
 type ChatRequest struct {
 	Sampling
 	ToolFields
-	Messages            []ChatMessage              `json:"messages"`
-	MaxCompletionTokens *int                       `json:"max_completion_tokens"`
-	Logprobs            bool                       `json:"logprobs"`
-	TopLogprobs         int                        `json:"top_logprobs"`
-	TemplateArgs        map[string]json.RawMessage `json:"chat_template_kwargs"`
-	Truncation          string                     `json:"truncation"` // auto or disabled, the default
+	Messages            []ChatMessage `json:"messages"`
+	MaxCompletionTokens *int          `json:"max_completion_tokens"`
+	Logprobs            bool          `json:"logprobs"`
+	TopLogprobs         int           `json:"top_logprobs"`
+	promptScores
+	TemplateArgs map[string]json.RawMessage `json:"chat_template_kwargs"`
+	Truncation   string                     `json:"truncation"` // auto or disabled, the default
 	templateFields
 
 	guide structured
@@ -88,6 +89,9 @@ func (q *ChatRequest) Job(ctx context.Context, s *serving.Service) (all []servin
 	p.Sampling.Logprobs, p.Sampling.TopLogprobs = q.Logprobs, q.TopLogprobs
 	if err := p.Sampling.Validate(s.Vocab()); err != nil {
 		return nil, o, api.InvalidSampling(err.Error())
+	}
+	if err := q.score(&p, q.Stream); err != nil {
+		return nil, o, err
 	}
 	q.promptOnly(&p)
 	prompt, ids, err := q.fitting(ctx, s)

@@ -21,7 +21,8 @@ type ChatAnswer struct {
 	created int64
 	Choices []ChatState
 	SoFar   Usage
-	Usage   Usage // of what has finished
+	scores  []map[string]scored // of the prompt
+	Usage   Usage               // of what has finished
 }
 
 // ChatState is one choice so far.
@@ -58,8 +59,11 @@ func (a *ChatAnswer) Take(j *serving.Job, p ridge.Piece) []Delta {
 	if p.Token != nil {
 		a.SoFar.token()
 	}
+	if n := a.Request.PromptLogprobs; n != nil && len(p.Prompt) > 0 {
+		a.scores = promptEntries(a.Service, p.Prompt, *n)
+	}
 	if p.Token != nil && a.Request.Logprobs {
-		c.Logprobs = append(c.Logprobs, chatLogprobs(a.Service, p.Token))
+		c.Logprobs = append(c.Logprobs, chatLogprobs(a.Service, likeliest(p.Token, a.Request.TopLogprobs)))
 	}
 	if p.Finish != nil {
 		deltas = append(deltas, c.parser.Finish()...)
@@ -117,6 +121,9 @@ func (a *ChatAnswer) whole() map[string]any {
 		choices = append(choices, map[string]any{"index": i, "message": message, "finish_reason": c.Finish, "logprobs": logprobList(c.Logprobs)})
 	}
 	body := a.head("chat.completion", choices)
+	if a.scores != nil {
+		body["prompt_logprobs"] = a.scores
+	}
 	body["usage"] = a.Usage
 	a.Usage.tellTransfer(body)
 	return body

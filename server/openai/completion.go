@@ -18,8 +18,9 @@ type CompletionRequest struct {
 	Embeds   embedsList `json:"prompt_embeds"` // prompts as vLLM has them, before those of Prompt
 	Suffix   string     `json:"suffix"`        // what follows the answer, which fills the gap before it; "": nothing is known of that
 	Logprobs *int       `json:"logprobs"`
-	Echo     bool       `json:"echo"`
-	BestOf   *int       `json:"best_of"`
+	promptScores
+	Echo   bool `json:"echo"`
+	BestOf *int `json:"best_of"`
 	// SkipSpecial leaves special tokens out of the text; default true.
 	SkipSpecial *bool `json:"skip_special_tokens"`
 }
@@ -106,6 +107,9 @@ func (q *CompletionRequest) jobs(ctx context.Context, s *serving.Service, field 
 		}
 	}
 	p.PromptLogprobs = q.Echo && q.Logprobs != nil
+	if err := q.score(&p, q.Stream); err != nil {
+		return nil, err
+	}
 	q.promptOnly(&p)
 	guide, err := q.language()
 	if err != nil {

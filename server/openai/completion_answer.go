@@ -29,6 +29,7 @@ type textState struct {
 	tokens   int
 	logprob  float64 // of all of them, for best_of
 	logprobs *textLogprobs
+	scores   []map[string]scored // of the prompt
 	finish   string
 }
 
@@ -51,6 +52,9 @@ func (a *textAnswer) take(j *serving.Job, p ridge.Piece) {
 		a.soFar.token()
 		c.tokens, c.logprob = c.tokens+1, c.logprob+float64(p.Token.Logprob)
 	}
+	if n := a.request.PromptLogprobs; n != nil && len(p.Prompt) > 0 {
+		c.scores = promptEntries(a.service, p.Prompt, *n)
+	}
 	if a.request.Logprobs != nil {
 		a.takeLogprobs(c, p)
 	}
@@ -67,14 +71,14 @@ func (a *textAnswer) takeLogprobs(c *textState, p ridge.Piece) {
 		c.logprobs = &textLogprobs{}
 	}
 	if len(p.Prompt) > 0 && a.request.Echo {
-		c.logprobs.addPrompt(a.service, p.Prompt, c.offset)
+		c.logprobs.addPrompt(a.service, p.Prompt, c.offset, *a.request.Logprobs)
 	}
 	if p.Token != nil {
-		c.logprobs.add(a.service, p.Token, c.offset)
+		c.logprobs.add(a.service, likeliest(p.Token, *a.request.Logprobs), c.offset)
 		c.offset += characters(a.service.Token(p.Token.Token))
 	}
 	if p.Finish != nil && p.Finish.End != nil && a.request.Echo {
-		c.logprobs.add(a.service, p.Finish.End, c.offset)
+		c.logprobs.add(a.service, likeliest(p.Finish.End, *a.request.Logprobs), c.offset)
 	}
 	if len(c.logprobs.Tokens) == 0 {
 		c.logprobs = nil
@@ -87,7 +91,11 @@ func (a *textAnswer) body(choices []any) map[string]any {
 
 // choice is a choice in OpenAI's shape.
 func (c *textState) choice(index int, text string, finish any) map[string]any {
-	return map[string]any{"index": index, "text": text, "logprobs": c.logprobs, "finish_reason": finish}
+	body := map[string]any{"index": index, "text": text, "logprobs": c.logprobs, "finish_reason": finish}
+	if c.scores != nil {
+		body["prompt_logprobs"] = c.scores
+	}
+	return body
 }
 
 // whole is the answer in one piece.

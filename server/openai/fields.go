@@ -8,7 +8,6 @@ import (
 
 // commonRefusals are those of chat answers and completions.
 var commonRefusals = merged(SamplerRefusals, map[string]api.Refusal{
-	"prompt_logprobs":               {Harmless: "false", Why: "log-probabilities are kept of the answer only"},
 	"use_beam_search":               {Harmless: "false", Why: "answers are sampled; best_of on /v1/completions chooses among several"},
 	"length_penalty":                {Harmless: "1 1.0", Why: "it is for beam search"},
 	"early_stopping":                {Harmless: "false", Why: "it is for beam search"},

@@ -75,13 +75,13 @@ func (l *textLogprobs) add(s *serving.Service, c *ridge.Sampled, offset int) {
 func has(m map[string]float32, key string) bool { _, ok := m[key]; return ok }
 
 // addPrompt adds the tokens of a prompt, whose text is so many characters long: what is more in them, as a token that begins every text, comes before it.
-func (l *textLogprobs) addPrompt(s *serving.Service, prompt []ridge.Sampled, length int) {
+func (l *textLogprobs) addPrompt(s *serving.Service, prompt []ridge.Sampled, length, top int) {
 	offset := length
 	for i := range prompt {
 		offset -= characters(s.Token(prompt[i].Token))
 	}
 	for i := range prompt {
-		l.add(s, &prompt[i], max(offset, 0))
+		l.add(s, likeliest(&prompt[i], top), max(offset, 0))
 		offset += characters(s.Token(prompt[i].Token))
 	}
 	l.Logprobs[0], l.Top[0] = nil, nil
