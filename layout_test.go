@@ -86,10 +86,13 @@ func TestLayout(t *testing.T) {
 }
 
 // withTokenizer is a folder with a model's files and a tokenizer, which the small models come without.
-func withTokenizer(t *testing.T, dir string) string {
+func withTokenizer(t *testing.T, dir string) string { return withTokens(t, dir, 128) }
+
+// withTokens is withTokenizer of so many tokens.
+func withTokens(t *testing.T, dir string, n int) string {
 	t.Helper()
 	vocab := map[string]int{}
-	for i := range 128 {
+	for i := range n {
 		vocab[fmt.Sprintf("t%d", i)] = i
 	}
 	text, err := json.Marshal(map[string]any{

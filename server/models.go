@@ -219,7 +219,7 @@ func loadError(r *http.Request, f ModelFile, err error) error {
 	}
 	e := &api.Error{Status: http.StatusUnprocessableEntity, Kind: "invalid_request_error", Code: "model_not_loaded", Message: fmt.Sprintf("the model %s could not be loaded: %s", f.Name, strings.TrimPrefix(err.Error(), "ridge: "))}
 	var system *fs.PathError
-	if errors.As(err, &system) || strings.HasPrefix(r.URL.Path, "/api/") { // of a file that cannot be read now
+	if errors.Is(err, ridge.ErrInternal) || errors.As(err, &system) || strings.HasPrefix(r.URL.Path, "/api/") { // or a fault of the program's, or of a file that cannot be read now
 		e.Status, e.Kind = http.StatusInternalServerError, "server_error"
 	}
 	return e

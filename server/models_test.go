@@ -217,14 +217,18 @@ func TestModelsRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.dir, "broken.gguf"), []byte("GGUF, and no more"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(s.dir, "cut.gguf"), []byte("GGUF, and no more"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		body   string
 		status int
 		want   string
 	}{
-		{`{"prompt": "x"}`, 400, "model is missing; there are a, b, broken"},
-		{`{"model": "nothing", "prompt": "x"}`, 404, `there is no model \"nothing\" here; there are a, b, broken`},
-		{`{"model": "broken", "prompt": "x"}`, 422, "the model broken could not be loaded"}, // which clients do not try again
+		{`{"prompt": "x"}`, 400, "model is missing; there are a, b, broken, cut"},
+		{`{"model": "nothing", "prompt": "x"}`, 404, `there is no model \"nothing\" here; there are a, b, broken, cut`},
+		{`{"model": "broken", "prompt": "x"}`, 500, "the model broken could not be loaded"}, // by a panic
+		{`{"model": "cut", "prompt": "x"}`, 422, "the model cut could not be loaded"},       // which clients do not try again
 		{`{"model": "a", "prompt": "x", "keep_alive": "soon"}`, 400, "keep_alive is"},
 		{`{"model": "a", "prompt": "x", "max_tokens": -4}`, 400, "max_tokens"},
 		{`{"model": "a`, 400, "not valid JSON"},
@@ -234,7 +238,7 @@ func TestModelsRefused(t *testing.T) {
 			t.Errorf("%s: %d, %v: %s; want %d, %q", c.body, status, err, text, c.status, c.want)
 		}
 	}
-	if status, text, err := send(s.URL+"/api/generate", `{"model": "broken", "prompt": "x"}`); err != nil || status != 500 || !strings.Contains(text, "could not be loaded") { // as Ollama's clients know it
+	if status, text, err := send(s.URL+"/api/generate", `{"model": "cut", "prompt": "x"}`); err != nil || status != 500 || !strings.Contains(text, "could not be loaded") { // as Ollama's clients know it
 		t.Errorf("Ollama's client is given %d, %v: %s", status, err, text)
 	}
 	s.say(t, "b", "", 200)

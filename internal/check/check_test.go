@@ -40,7 +40,7 @@ func compareDir(t *testing.T, dir string, open func() backend.Device, chunk int)
 // not the whole.
 var lengthDependent = map[string]bool{
 	"llama-dynamic": true, "llama-longrope": true, "phi3-longrope-window": true,
-	"bert": true, "roberta": true, "llada": true, "llada-tied-bias": true, "dream": true,
+	"bert": true, "roberta": true, "gemma-embedding": true, "gemma-embedding-odd": true, "llada": true, "llada-tied-bias": true, "dream": true,
 }
 
 func TestSmallModels(t *testing.T) {

@@ -24,7 +24,10 @@ func (d *Dir) Pooling() (string, error) {
 	if err := json.Unmarshal(data, &modes); err != nil {
 		return "", fmt.Errorf("modeldir: %s: %s is not a JSON object: %w", d.Source.Path, poolingFile, err)
 	}
-	how := ""
+	how, _ := modes["pooling_mode"].(string) // as Sentence Transformers 6 writes it
+	if how == "lasttoken" {
+		how = "last"
+	}
 	for key, name := range map[string]string{
 		"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean", "pooling_mode_lasttoken": "last",
 		"pooling_mode_max_tokens": "max", "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len", "pooling_mode_weightedmean_tokens": "weightedmean",
@@ -36,7 +39,8 @@ func (d *Dir) Pooling() (string, error) {
 		}
 	}
 	switch how {
-	case "max", "mean_sqrt_len", "weightedmean":
+	case "", "mean", "cls", "last":
+	default:
 		return "", fmt.Errorf("modeldir: %s: %s pools by %s; cls, mean and last are possible", d.Source.Path, poolingFile, how)
 	}
 	return how, nil
