@@ -329,3 +329,61 @@ func TestExpertLoad(t *testing.T) {
 		}
 	}
 }
+
+// TestLayoutCacheEvents: of devices with requests of their own a block is told to be cached once, and to be gone when the last device has evicted it.
+func TestLayoutCacheEvents(t *testing.T) {
+	var mu sync.Mutex
+	cached, stored, removed := map[uint64]bool{}, 0, 0
+	told := func(e ridge.CacheEvent) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch e.Kind {
+		case ridge.BlockStored:
+			if cached[e.Hash] || e.Before != 0 && !cached[e.Before] {
+				t.Errorf("a block is told to be cached that was (%t), or behind one that is not", cached[e.Hash])
+			}
+			cached[e.Hash] = true
+			stored++
+		case ridge.BlockRemoved:
+			if !cached[e.Hash] {
+				t.Error("a block is told to be gone that was not cached")
+			}
+			delete(cached, e.Hash)
+			removed++
+		case ridge.CacheCleared:
+			clear(cached)
+		}
+	}
+	m := loadFrom(t, withTokenizer(t, "internal/check/testdata/gptoss-yarn"), ridge.Options{
+		Layout: ridge.Layout{Data: 2}, Cache: "f32", Context: 128, KV: ridge.Budget{Bytes: 260 << 10}, CacheEvents: told,
+	})
+	for round := range 12 {
+		var wait sync.WaitGroup
+		for range 4 { // alike, on both devices
+			wait.Go(func() {
+				prompt := make([]int32, 90)
+				for k := range prompt {
+					prompt[k] = int32(3 + (k*7+round%8*11)%80)
+				}
+				p := ridge.Greedy()
+				p.MaxTokens, p.IgnoreEnd = 4, true
+				pieces, err := m.GenerateMany(context.Background(), prompt, []ridge.Params{p})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, err := range pieces[0] {
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wait.Wait()
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if stored == 0 || removed == 0 {
+		t.Errorf("%d blocks were cached and %d evicted: this shows nothing", stored, removed)
+	}
+}

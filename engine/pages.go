@@ -45,13 +45,17 @@ func newPages(prog compile.Runner, o Options) (pages, error) {
 		p.recurrent = append(p.recurrent, g.Recurrent)
 	}
 	lim := prog.Limits()
+	told := o.CacheEvents
+	if told != nil && lim.Ranks > 1 {
+		told = ofAll(told)
+	}
 	for range max(lim.Ranks, 1) {
 		m, main, err := newManager(prog.Groups(), lim.OfRank(), StatePages(prog), index)
 		if err != nil {
 			return pages{}, err
 		}
-		if o.CacheEvents != nil {
-			m.Watch(o.CacheEvents)
+		if told != nil {
+			m.Watch(told)
 		}
 		p.main, p.ranks = main, append(p.ranks, m)
 	}
@@ -61,6 +65,27 @@ func newPages(prog compile.Runner, o Options) (pages, error) {
 	}
 	p.host, err = newHost(prog.Groups(), prog.Limits())
 	return p, err
+}
+
+// ofAll makes what is cached on any of several devices one cache to whom told tells of it: a node is there from the first device that has it to the last one. All are cleared together.
+func ofAll(told func(kv.Event)) func(kv.Event) {
+	on := map[uint64]int{} // devices that have a node
+	return func(e kv.Event) {
+		switch e.Kind {
+		case kv.Stored:
+			if on[e.Hash]++; on[e.Hash] > 1 {
+				return
+			}
+		case kv.Removed:
+			if on[e.Hash]--; on[e.Hash] > 0 {
+				return
+			}
+			delete(on, e.Hash)
+		case kv.Cleared:
+			clear(on)
+		}
+		told(e)
+	}
 }
 
 // of is the account of the device that has a request's pages.
