@@ -60,7 +60,7 @@ func addMethod(fl *pflag.FlagSet, method *string) {
 
 // passLayout is a layout as the passes over graphs take it.
 func passLayout(l ridge.Layout) pass.Layout {
-	return pass.Layout{Tensor: l.Tensor, Pipeline: l.Pipeline, Data: max(l.Data, 1), Expert: l.Experts(), Sequence: l.Sequence, Method: l.SequenceMethod}
+	return pass.Layout{Tensor: max(l.Tensor, 1), Pipeline: max(l.Pipeline, 1), Data: max(l.Data, 1), Expert: l.Experts(), Sequence: l.Sequence, Method: l.SequenceMethod}
 }
 
 // expertLoads is what experts are placed by.
