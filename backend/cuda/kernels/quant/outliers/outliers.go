@@ -19,9 +19,10 @@ type Params struct {
 
 const (
 	threads = 256
-	few     = 8  // rows up to which every block looks through them
-	many    = 32 // rows of a tile of more
-	group   = 64 // tiles of a launch
+	few     = 8   // rows that one of the kernels for several takes
+	tile    = 32  // rows of a tile
+	piece   = 512 // columns that are looked through at a time
+	group   = 64  // tiles of a launch
 	// MostColumns is the most numbers of a row of x: a bit of each is in shared memory.
 	MostColumns = 1 << 18
 )
@@ -29,10 +30,10 @@ const (
 // Fits reports whether rows of x of k numbers can be read.
 func Fits(k int) bool { return k%8 == 0 && k <= MostColumns }
 
-// Kernel is the kernels for one row, a few and many.
+// Kernel is the kernels for one row, and for several: what finds large numbers, and what adds those of a few rows or a tile.
 type Kernel struct {
-	one, few, find, add *driver.Kernel
-	scratch             driver.Ptr
+	one, find, few, tile *driver.Kernel
+	scratch              driver.Ptr
 }
 
 // New finds them, for rows of x of k numbers; scratch has Scratch bytes.
@@ -42,7 +43,7 @@ func New(l *kernels.Loader, k int, scratch driver.Ptr) (*Kernel, error) {
 		name string
 		to   **driver.Kernel
 		room int
-	}{{"add_outliers1", &all.one, marks(k)}, {"add_outliers8", &all.few, marks(k)}, {"find_outliers", &all.find, marks(k)}, {"add_outliers", &all.add, 0}} {
+	}{{"add_outliers1", &all.one, marks(k)}, {"find_outliers", &all.find, 0}, {"add_outliers8", &all.few, 4 * pieces(k)}, {"add_outliers32", &all.tile, 4 * pieces(k)}} {
 		var err error
 		if *one.to, err = l.Kernel("quant/outliers/outliers", one.name, one.room); err != nil {
 			return nil, err
@@ -57,44 +58,48 @@ func marks(k int) int {
 	return 4 * (words + (words+31)/32)
 }
 
-func tiles(rows int) int { return (rows + many - 1) / many }
+func tiles(rows int) int { return (rows + tile - 1) / tile }
+func pieces(k int) int   { return (k + piece - 1) / piece }
 
 // listBytes is what the columns of so many tiles take.
-func listBytes(tiles, k int) int64 { return (4*int64(tiles)*int64(1+k) + 255) &^ 255 }
+func listBytes(tiles, k int) int64 {
+	return (4*int64(tiles)*int64(pieces(k))*(1+piece) + 255) &^ 255
+}
 
 // Scratch is the memory for launches of up to so many rows of k numbers: room for all of them to be large, of some rows at a time.
 func Scratch(rows, k int) int64 {
-	if rows <= few {
+	if rows == 1 {
 		return 0
 	}
 	n := min(tiles(rows), group)
-	return listBytes(n, k) + 2*int64(n)*int64(k)*many
+	return listBytes(n, k) + 2*int64(n)*int64(pieces(k))*piece*tile
 }
 
 // Launch adds to p.M rows.
 func (k *Kernel) Launch(s *driver.Stream, p *Params) error {
 	n := *p
-	columns, room := (int(n.N)+threads-1)/threads, marks(int(n.K))
-	switch {
-	case n.M == 1:
-		return driver.Launch(s, k.one, driver.Grid{X: columns, Threads: threads, Shared: room}, &n)
-	case n.M <= few:
-		return driver.Launch(s, k.few, driver.Grid{X: columns, Threads: threads, Shared: room}, &n)
+	columns, parts := (int(n.N)+threads-1)/threads, pieces(int(n.K))
+	if n.M == 1 {
+		return driver.Launch(s, k.one, driver.Grid{X: columns, Threads: threads, Shared: marks(int(n.K))}, &n)
+	}
+	add := k.tile
+	if n.M <= few {
+		add = k.few
 	}
 	n.columns = k.scratch
 	n.numbers = k.scratch + driver.Ptr(listBytes(min(tiles(int(p.M)), group), int(p.K)))
-	for done := int32(0); done < p.M; done += group * many {
-		n.M = min(p.M-done, group*many)
+	for done := int32(0); done < p.M; done += group * tile {
+		n.M = min(p.M-done, group*tile)
 		t := tiles(int(n.M))
-		if err := driver.Launch(s, k.find, driver.Grid{X: t, Threads: threads, Shared: room}, &n); err != nil {
+		if err := driver.Launch(s, k.find, driver.Grid{X: parts, Y: t, Threads: threads}, &n); err != nil {
 			return err
 		}
-		if err := driver.Launch(s, k.add, driver.Grid{X: columns, Y: t, Threads: threads}, &n); err != nil {
+		if err := driver.Launch(s, add, driver.Grid{X: columns, Y: t, Threads: threads, Shared: 4 * parts}, &n); err != nil {
 			return err
 		}
-		n.X += driver.Ptr(2 * group * many * int(n.K))
-		n.Y += driver.Ptr(2 * group * many * int(n.N))
-		n.Sum += driver.Ptr(2 * group * many * int(n.N))
+		n.X += driver.Ptr(2 * group * tile * int(n.K))
+		n.Y += driver.Ptr(2 * group * tile * int(n.N))
+		n.Sum += driver.Ptr(2 * group * tile * int(n.N))
 	}
 	return nil
 }
