@@ -36,6 +36,7 @@ func recurrentCases() []Case {
 	for _, o := range []graph.GatedDelta{
 		{KeyHeads: 2, KeySize: 16, ValueHeads: 4, ValueSize: 16}, {KeyHeads: 1, KeySize: 24, ValueHeads: 1, ValueSize: 40},
 		{KeyHeads: 2, KeySize: 128, ValueHeads: 2, ValueSize: 128}, {KeyHeads: 1, KeySize: 64, ValueHeads: 3, ValueSize: 64}, {KeyHeads: 2, KeySize: 32, ValueHeads: 6, ValueSize: 32, Tiled: true},
+		{KeyHeads: 2, KeySize: 128, ValueHeads: 6, ValueSize: 64, Tiled: true},
 	} {
 		add("GatedDelta", o.Attrs(), func(b *graph.Builder) *graph.Value {
 			heads := axis("heads", o.ValueHeads, 1)

@@ -58,7 +58,7 @@ func BenchmarkDeltaStep(b *testing.B) {
 func BenchmarkGatedDelta(b *testing.B) {
 	gputest.Run(b, func(g *gputest.GPU) {
 		for _, eachKey := range []bool{false, true} {
-			for _, c := range []struct{ seqs, tokens int }{{1, 512}, {1, 2048}, {1, 8192}, {8, 1024}, {4, 8192}} {
+			for _, c := range []struct{ seqs, tokens int }{{1, 512}, {1, 2048}, {1, 4096}, {1, 8192}, {8, 1024}, {4, 8192}} {
 				g.Scope(func() { benchmarkPrompts(g, c.seqs, c.tokens, eachKey) })
 			}
 		}
@@ -67,23 +67,36 @@ func BenchmarkGatedDelta(b *testing.B) {
 
 func benchmarkPrompts(g *gputest.GPU, seqs, tokens int, eachKey bool) {
 	shape := DeltaShape{KeySize: benchSize, ValueSize: benchSize, EachKey: eachKey}
-	k, err := NewDelta(g.Loader, graph.BF16, shape, true)
-	g.Must(err)
 	all, rows := benchDelta(g, seqs, tokens, eachKey), seqs*tokens
 	scratch := g.Poisoned(int(DeltaScratch(rows, seqs, 32, shape)))
 	flops := float64(rows*32) * (3*2*benchSize*benchSize + 2*chunk*benchSize*2.5) // a chunk's products with the state, and those within it
-	report := func(name string, kernel *driver.Kernel, launch func(run int) error) {
-		d := g.Time(launch).Seconds()
-		fmt.Printf("delta prompts, each key %-5t %-14s %d × %5d: %9.1f µs  %6.1f TFLOP/s  %s\n", eachKey, name, seqs, tokens, d*1e6, flops/d/1e12, g.Registers(kernel))
+	report := func(name string, kernel *driver.Kernel, launch func(p *DeltaParams) error) {
+		d := g.Time(func(run int) error { return launch(&all[run%len(all)]) }).Seconds()
+		fmt.Printf("delta prompts, each key %-5t %-12s %d × %5d: %9.1f µs  %6.1f TFLOP/s  %s\n", eachKey, name, seqs, tokens, d*1e6, flops/d/1e12, g.Registers(kernel))
 	}
-	report("two launches", k.chunks, func(run int) error { return k.launchChunks(g.Stream, rows, seqs, &all[run%len(all)], scratch) })
-	if k.overlapped != nil && k.scans(seqs, &all[0]) <= k.sms/2 {
-		report("overlapped", k.overlapped, func(run int) error { return k.launchOverlapped(g.Stream, rows, seqs, &all[run%len(all)], scratch) })
-	}
+	any, err := newDelta(g.Loader, graph.BF16, shape, true, false)
+	g.Must(err)
+	report("any keys", any.chunks, func(p *DeltaParams) error { return any.launchChunks(g.Stream, rows, seqs, p, scratch) })
 	_, threads, shared := shape.prepared()
-	c := &deltaChunksParams{all[0], scratch}
-	report("prepare", k.prepare, func(int) error {
-		return driver.Launch(g.Stream, k.prepare, driver.Grid{X: slots(rows, seqs), Y: int(all[0].KeyHeads), Threads: threads, Shared: shared}, c)
+	report("prepare", any.prepare, func(p *DeltaParams) error {
+		return driver.Launch(g.Stream, any.prepare, driver.Grid{X: slots(rows, seqs), Y: int(p.KeyHeads), Threads: threads, Shared: shared}, &deltaChunksParams{*p, scratch})
+	})
+	if !g.Loader.Hopper() {
+		return
+	}
+	w, err := newWideDelta(g.Loader, shape)
+	g.Must(err)
+	report("wide", w.chunks, func(p *DeltaParams) error { return w.launch(g.Stream, rows, seqs, p, scratch) })
+	report("in two", w.chunks, func(p *DeltaParams) error { return w.launchTwo(g.Stream, rows, seqs, p, scratch) })
+	if eachKey {
+		return
+	}
+	report("prepare", w.prepare, func(p *DeltaParams) error {
+		c := w.params(rows, seqs, p, scratch)
+		return driver.Launch(g.Stream, w.prepare, driver.Grid{X: int(c.Slots), Y: int(p.KeyHeads * c.Pairs), Threads: 128, Shared: wideHeads}, c)
+	})
+	report("go through", w.chunks, func(p *DeltaParams) error {
+		return driver.Launch(g.Stream, w.chunks, w.grid(seqs, p, wideStages), w.params(rows, seqs, p, scratch))
 	})
 }
 

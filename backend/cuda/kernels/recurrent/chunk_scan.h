@@ -11,7 +11,7 @@
 
 constexpr int CHUNK = 64, PANEL = CHUNK * 128, MAX_KEY = 128; // PANEL: bytes of 64 columns of a chunk
 enum Rule { GATED_DELTA, KIMI_DELTA, STATE_SPACE };
-extern SHARED u8 dynamic[];
+extern SHARED __attribute__((aligned(1024))) u8 dynamic[];
 
 // Layout is where the matrices of a chunk lie in shared memory, and from PREPARED on in what has been prepared of it. Keys and queries come as they are
 // with factors for their rows; those of Kimi's rule have been multiplied by decays.
@@ -35,8 +35,6 @@ struct ChunkScan {
   int keySize, columns, rows, fresh;
   const u8* prepared;
   long nextPrepared;
-  const u32* ready = nullptr; // not zero once a chunk is prepared; null: all are
-  int nextReady = 0;
 };
 
 // firstChunk is the place in what is prepared of a sequence's first chunk: behind all chunks of those before, and no two share one.
@@ -58,13 +56,6 @@ enum { STATE_THERE = 4, STATE_READ, CHAIN, DELTA_THERE };
 // storeIf stores two numbers without a branch, before which the compiler would wait for products.
 DEVICE void storeIf(bool is, void* at, u32 x) {
   asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %2, 0;\n\t@p st.global.b32 [%0], %1;\n\t}" ::"l"(at), "r"(x), "r"((u32)is) : "memory");
-}
-
-// awaitPrepared waits until another block has prepared a chunk.
-DEVICE void awaitPrepared(const u32* ready) {
-  u32 is = 0;
-  while (lane() == 0 && !is) asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(is) : "l"(ready) : "memory");
-  warpBarrier();
 }
 
 template <Rule R> DEVICE void loadChunks(const ChunkScan& c, u32 stages, u32 full) {
@@ -90,7 +81,6 @@ template <Rule R> DEVICE void loadChunks(const ChunkScan& c, u32 stages, u32 ful
       bool in = from + row < c.rows && me % 8 * 8 < c.columns;
       cpAsync16(to + L::V + swizzled(row, me % 8), in ? c.v + (from + row) * c.stride + me % 8 * 8 : c.v, in);
     }
-    if (c.ready) awaitPrepared(c.ready + n * c.nextReady);
     const u8* prepared = c.prepared + n * c.nextPrepared;
     UNROLL for (int i = 0; i < (L::PREPARED_BYTES / 16 + LOADERS<R> - 1) / LOADERS<R>; i++) {
       int at = (i * LOADERS<R> + me) * 16;

@@ -26,13 +26,6 @@ type deltaChunksParams struct {
 	Scratch driver.Ptr // [chunks][ValueHeads] of what is prepared
 }
 
-// overlappedParams mirrors OverlappedParams of gated_delta_chunks.cu.
-type overlappedParams struct {
-	Chunks      deltaChunksParams
-	Ready       driver.Ptr // [slots][KeyHeads]
-	Seqs, Slots int32
-}
-
 // DeltaShape is a layer: GatedDelta's, or KimiDelta's, where each number of a key has a decay.
 type DeltaShape struct {
 	KeySize, ValueSize int
@@ -50,21 +43,24 @@ func (s DeltaShape) prepared() (bytes, threads, shared int) {
 // Delta is the kernels of a layer for values of one type: for one token of each sequence, for the others in chunks, and for any token by token.
 type Delta struct {
 	step, prepare, chunks, tokens *driver.Kernel
-	clear, overlapped             *driver.Kernel // both of the launches for chunks in one, behind one that clears what its blocks tell each other; nil: there is none
+	wide                          *wideDelta // for keys of 128 numbers on Hopper, instead of prepare and chunks
 	shape                         DeltaShape
 	chunkThreads, chunkShared     int // of a block that goes through chunks
-	sms                           int
 }
 
 // DeltaScratch is the memory for the chunks of steps of up to so many tokens and sequences, in bytes.
 func DeltaScratch(tokens, seqs, valueHeads int, s DeltaShape) int64 {
 	bytes, _, _ := s.prepared()
-	return chunkScratch(tokens, seqs, valueHeads, bytes+4)
+	return chunkScratch(tokens, seqs, valueHeads, bytes+4) // and whether it is prepared
 }
 
 // NewDelta finds them; chunked: prompts are Chunked.
-func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *Delta, err error) {
-	d = &Delta{shape: s, sms: l.SMs()}
+func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (*Delta, error) {
+	return newDelta(l, t, s, chunked, l.Hopper() && s.KeySize == maxChunk && s.ValueSize%columns == 0)
+}
+
+func newDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked, wide bool) (d *Delta, err error) {
+	d = &Delta{shape: s}
 	d.chunkThreads, d.chunkShared = s.scanBlock(l)
 	find := func(to **driver.Kernel, module, name string, shared int) {
 		if err == nil {
@@ -78,16 +74,15 @@ func NewDelta(l *kernels.Loader, t graph.Type, s DeltaShape, chunked bool) (d *D
 	if s.ValueSize%4 == 0 { // 16 bytes of a state
 		find(&d.step, "gated_delta_step", kernels.Name(sized(rule+"_step", s.KeySize), t), 0)
 	}
-	if chunked {
+	switch {
+	case !chunked:
+		find(&d.tokens, "gated_delta", kernels.Name(sized(rule, s.KeySize), t), 0)
+	case wide && err == nil:
+		d.wide, err = newWideDelta(l, s)
+	default:
 		_, _, shared := s.prepared()
 		find(&d.prepare, rule+"_chunks", rule+"_prepare", shared)
 		find(&d.chunks, rule+"_chunks", rule+"_chunks", d.chunkShared)
-		if l.Hopper() && !s.EachKey {
-			find(&d.clear, rule+"_chunks", rule+"_clear", 0)
-			find(&d.overlapped, rule+"_chunks", rule+"_overlapped", d.chunkShared)
-		}
-	} else {
-		find(&d.tokens, "gated_delta", kernels.Name(sized(rule, s.KeySize), t), 0)
 	}
 	return d, err
 }
@@ -107,34 +102,18 @@ func (s DeltaShape) scanBlock(l *kernels.Loader) (threads, shared int) {
 
 // Launch puts the kernels for a step on the stream; ones: some of its sequences may have one new token. scratch has DeltaScratch.
 func (d *Delta) Launch(s *driver.Stream, tokens, seqs int, ones bool, p *DeltaParams, scratch driver.Ptr) error {
-	if all := tokens == seqs; d.step != nil && (all || ones && d.chunks != nil) {
+	if all := tokens == seqs; d.step != nil && (all || ones && d.tokens == nil) {
 		if err := d.launchStep(s, seqs, p); err != nil || all {
 			return err
 		}
 	}
-	if d.chunks == nil {
+	switch {
+	case d.tokens != nil:
 		return driver.Launch(s, d.tokens, driver.Grid{X: blocks(int(p.ValueSize), tile), Y: int(p.ValueHeads), Z: seqs, Threads: threads}, p)
-	}
-	if d.overlapped != nil && d.scans(seqs, p) <= d.sms/2 {
-		return d.launchOverlapped(s, tokens, seqs, p, scratch)
+	case d.wide != nil:
+		return d.wide.launch(s, tokens, seqs, p, scratch)
 	}
 	return d.launchChunks(s, tokens, seqs, p, scratch)
-}
-
-// scans is the blocks that go through the chunks of so many sequences.
-func (d *Delta) scans(seqs int, p *DeltaParams) int {
-	return seqs * int(p.ValueHeads) * blocks(int(p.ValueSize), columns)
-}
-
-// launchOverlapped prepares chunks on the multiprocessors that those blocks leave.
-func (d *Delta) launchOverlapped(s *driver.Stream, tokens, seqs int, p *DeltaParams, scratch driver.Ptr) error {
-	bytes, _, _ := d.shape.prepared()
-	slots := slots(tokens, seqs)
-	c := &overlappedParams{Chunks: deltaChunksParams{*p, scratch}, Ready: scratch + driver.Ptr(chunkScratch(tokens, seqs, int(p.ValueHeads), bytes)), Seqs: int32(seqs), Slots: int32(slots)}
-	if err := driver.Launch(s, d.clear, driver.Grid{X: blocks(slots*int(p.KeyHeads), 128), Threads: 128}, c); err != nil {
-		return err
-	}
-	return driver.Launch(s, d.overlapped, driver.Grid{X: d.scans(seqs, p) + blocks(slots*int(p.KeyHeads), 3), Threads: d.chunkThreads, Shared: d.chunkShared}, c)
 }
 
 // launchChunks prepares chunks, and then goes through them.

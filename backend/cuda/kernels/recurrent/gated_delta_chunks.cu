@@ -50,6 +50,7 @@ DEVICE void putGates(PrepareShared& shared, Factors& to, int v, const float (&de
 // putProducts makes A and P of a value head of products of keys and queries with keys, 16 rows by a warp.
 DEVICE void putProducts(PrepareShared& shared, u8* to, int v, int row0, const float (&kk)[CHUNK / 8][4], const float (&qk)[CHUNK / 8][4]) {
   int g = lane() / 4, t = lane() % 4;
+  asm volatile("" : "+r"(g), "+r"(t)); // so that places are computed again, and not kept from head to head
   const float* sums = shared.sums[v];
   float sum[2], a[2], q[2]; // of the thread's two rows
   UNROLL for (int e = 0; e < 2; e++) {
@@ -77,11 +78,11 @@ DEVICE void putProducts(PrepareShared& shared, u8* to, int v, int row0, const fl
   }
 }
 
-// prepareChunk prepares a chunk, by 128 threads; group: which 128 of the block they are, who have four named barriers from 4 group + 1 on.
-DEVICE void prepareChunk(const DeltaChunksParams& c, PrepareShared& shared, int slot, int kh, int group) {
+// prepareChunk prepares a chunk, by 128 threads, of which this one is `thread`.
+DEVICE void prepareChunk(const DeltaChunksParams& c, PrepareShared& shared, int slot, int kh, int thread) {
   const DeltaParams& p = c.delta;
-  int thread = threadX() % 128, warp = thread / 32;
-  auto together = [&]() __attribute__((always_inline)) { namedBarrierSync(4 * group + 1, 128); };
+  int warp = uniform(thread / 32);
+  auto together = [&]() __attribute__((always_inline)) { namedBarrierSync(1, 128); };
   int seq = sequenceOf(p.step, slot);
   int n = slot - firstChunk(p.step, seq), from = p.step.qStart[seq] + n * CHUNK, rows = mini(CHUNK, p.step.qStart[seq + 1] - from);
   if (rows <= 0 || p.step.qStart[seq + 1] - p.step.qStart[seq] == 1) return;
@@ -118,20 +119,21 @@ DEVICE void prepareChunk(const DeltaChunksParams& c, PrepareShared& shared, int 
     if (pair + 2 < share) loadGates(pair + 2);
     together();
     int v = thread / CHUNK;
-    if (v < heads) invert(prepared(v) + L::M, shared.a[v], shared.rate[v], thread % CHUNK, 4 * group + 2 + v);
+    if (v < heads) invert(prepared(v) + L::M, shared.a[v], shared.rate[v], thread % CHUNK, 2 + v);
   }
 }
 
 KERNEL(128, 4) gated_delta_prepare(PARAM DeltaChunksParams c) {
   launchDependentsAndWait();
-  prepareChunk(c, *(PrepareShared*)dynamic, blockX(), blockY(), 0);
+  // The last of four warps has more to do than the first, and each has a scheduler of its own: blocks have them in another order each.
+  prepareChunk(c, *(PrepareShared*)dynamic, blockX(), blockY(), (threadX() + 32 * blockX()) % 128);
 }
 
-// scanColumns goes through a sequence's chunks with 64 columns of the state of a head. ready: what says that a chunk is prepared, or null: all are.
-DEVICE void scanColumns(const DeltaChunksParams& c, int s, int h, int column0, const u32* ready) {
+KERNEL(SCAN_THREADS<GATED_DELTA>, 1) gated_delta_chunks(PARAM DeltaChunksParams c) {
+  launchDependentsAndWait();
   const DeltaParams& p = c.delta;
+  int s = blockZ(), h = blockY(), column0 = blockX() * 64;
   if (s >= p.step.counts[COUNT_SEQS]) return;
-
   long size = (long)p.keySize * p.valueSize;
   Sequence seq(p.step, s, p.states, size * p.valueHeads);
   if (seq.to - seq.from == 1) return;
@@ -141,41 +143,5 @@ DEVICE void scanColumns(const DeltaChunksParams& c, int s, int h, int column0, c
   work.state = seq.state + h * size + column0, work.byKey = p.valueSize, work.byColumn = 1;
   work.keySize = p.keySize, work.columns = p.valueSize - column0, work.rows = seq.to - seq.from, work.fresh = seq.fresh;
   work.prepared = c.scratch + ((long)firstChunk(p.step, s) * p.valueHeads + h) * L::PREPARED_BYTES, work.nextPrepared = (long)p.valueHeads * L::PREPARED_BYTES;
-  work.ready = ready ? ready + firstChunk(p.step, s) * p.keyHeads + p.keyHead(h) : nullptr, work.nextReady = p.keyHeads;
   scanChunks<GATED_DELTA>(work);
 }
-KERNEL(SCAN_THREADS<GATED_DELTA>, 1) gated_delta_chunks(PARAM DeltaChunksParams c) {
-  launchDependentsAndWait();
-  scanColumns(c, blockZ(), blockY(), blockX() * 64, nullptr);
-}
-
-#if __CUDA_ARCH__ >= 900
-// In a step with few sequences and heads most multiprocessors would be idle while the others go through chunks. gated_delta_overlapped prepares chunks on them
-// meanwhile: its first blocks go through chunks as they are prepared, which the rest do in order of the chunks, three a block. Blocks that wait must leave
-// multiprocessors to those that they wait for: the host sees to that.
-struct OverlappedParams {
-  DeltaChunksParams chunks;
-  u32* ready; // [slots][keyHeads], zero before
-  int seqs, slots;
-};
-KERNEL(128, 1) gated_delta_clear(PARAM OverlappedParams c) {
-  launchDependentsAndWait();
-  int i = blockX() * 128 + threadX();
-  if (i < c.slots * c.chunks.delta.keyHeads) c.ready[i] = 0;
-}
-KERNEL(SCAN_THREADS<GATED_DELTA>, 1) gated_delta_overlapped(PARAM OverlappedParams c) {
-  launchDependentsAndWait();
-  const DeltaParams& p = c.chunks.delta;
-  int parts = ceilDiv(p.valueSize, 64), scans = parts * p.valueHeads * c.seqs, block = blockX();
-  if (block < scans) {
-    scanColumns(c.chunks, block / (parts * p.valueHeads), block / parts % p.valueHeads, block % parts * 64, c.ready);
-    return;
-  }
-  int group = uniform(warp()) / 4, i = (block - scans) * 3 + group;
-  if (i >= c.slots * p.keyHeads) return;
-  prepareChunk(c.chunks, ((PrepareShared*)dynamic)[group], i / p.keyHeads, i % p.keyHeads, group);
-  asm volatile("fence.acq_rel.gpu;" ::: "memory");
-  namedBarrierSync(4 * group + 1, 128);
-  if (threadX() % 128 == 0) asm volatile("st.relaxed.gpu.global.b32 [%0], 1;" ::"l"(c.ready + i) : "memory");
-}
-#endif

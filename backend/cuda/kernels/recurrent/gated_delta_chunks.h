@@ -23,8 +23,8 @@ DEVICE void mmaTF32(float (&d)[4], const float (&a)[4], float b0, float b1) {
 // replaces. The blocks of 16 on the diagonal are inverted by a thread for each column. Of two blocks on the diagonal and the one A below them comes the
 // inverse of all, whose block below is -X[2] A X[1]: of 32 rows by each of the two warps, and then of 64 by both, by tensor cores. id: a barrier of the
 // block that is theirs.
-DEVICE void invert(u8* m, float (*a)[A_LINE], const float* rate, int thread, int id) {
-  auto together = [&]() __attribute__((always_inline)) { asm volatile("bar.sync %0, 64;" ::"r"(id) : "memory"); };
+DEVICE void invert(u8* m, float (*a)[A_LINE], const float* rate, int thread, int id, int threads = 64) {
+  auto together = [&]() __attribute__((always_inline)) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); };
   int g = lane() / 4, t = lane() % 4, half = thread / 32;
   {
     float(*d)[A_LINE] = a + thread / 16 * 16, x[16];
@@ -84,14 +84,19 @@ DEVICE void invert(u8* m, float (*a)[A_LINE], const float* rate, int thread, int
   together(); // A has been read
   UNROLL for (int i = 0; i < 2; i++) UNROLL for (int r = 0; r < 2; r++) store(x[i][r], 32 + 16 * r, 16 * i + 8 * half);
   together();
-#pragma unroll 2
-  for (int n = 0; n < CHUNK / 8; n++) {
-    int at = n * CHUNK + thread, row = at / 8, column = at % 8 * 8;
-    Vec16 x;
-    UNROLL for (int e = 0; e < 4; e++) {
-      int c = column + 2 * e;
-      x.x[e] = pack(c <= row ? a[row][c] * rate[c] : 0, c + 1 <= row ? a[row][c + 1] * rate[c + 1] : 0);
+  int column = thread % 8 * 8; // of the thread's 16 bytes of eight rows
+  float rates[8];
+  UNROLL for (int e = 0; e < 8; e++) rates[e] = rate[column + e];
+#pragma unroll 4
+  for (int n = 0; n < 8; n++) {
+    int row = 8 * n + thread / 8;
+    Four x[2] = {*(const Four*)&a[row][column], *(const Four*)&a[row][column + 4]};
+    Vec16 y;
+    UNROLL for (int e = 0; e < 8; e++) {
+      float& v = x[e / 4].x[e % 4];
+      v = column + e <= row ? v * rates[e] : 0;
     }
-    *(Vec16*)(m + swizzled(row, column / 8)) = x;
+    UNROLL for (int e = 0; e < 4; e++) y.x[e] = pack(x[e / 2].x[e % 2 * 2], x[e / 2].x[e % 2 * 2 + 1]);
+    *(Vec16*)(m + swizzled(row, column / 8)) = y;
   }
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -16,34 +15,59 @@ func TestMirrors(t *testing.T) {
 	delta := map[string]uintptr{"gated_delta_": unsafe.Sizeof(DeltaParams{}), "kimi_delta_": unsafe.Sizeof(DeltaParams{})}
 	gputest.Mirrors(t, "recurrent/gated_delta", delta)
 	gputest.Mirrors(t, "recurrent/gated_delta_step", delta)
-	gputest.Mirrors(t, "recurrent/gated_delta_chunks", map[string]uintptr{
-		"gated_delta_": unsafe.Sizeof(deltaChunksParams{}), "gated_delta_clear": unsafe.Sizeof(overlappedParams{}), "gated_delta_overlapped": unsafe.Sizeof(overlappedParams{}),
-	})
+	gputest.Mirrors(t, "recurrent/gated_delta_chunks", map[string]uintptr{"gated_delta_": unsafe.Sizeof(deltaChunksParams{})})
+	gputest.Mirrors(t, "recurrent/gated_delta_sm90", map[string]uintptr{"gated_delta_": unsafe.Sizeof(wideParams{})})
+	gputest.Mirrors(t, "recurrent/kimi_delta_sm90", map[string]uintptr{"kimi_delta_": unsafe.Sizeof(kimiWideParams{})})
 	gputest.Mirrors(t, "recurrent/kimi_delta_chunks", map[string]uintptr{"kimi_delta_": unsafe.Sizeof(deltaChunksParams{})})
 	gputest.Mirrors(t, "recurrent/ssd", map[string]uintptr{"ssd_": unsafe.Sizeof(SSDParams{})})
 	gputest.Mirrors(t, "recurrent/ssd_chunks", map[string]uintptr{"ssd_": unsafe.Sizeof(ssdChunksParams{})})
 	gputest.Mirrors(t, "recurrent/selective_scan", map[string]uintptr{"scan_": unsafe.Sizeof(ScanParams{})})
 }
 
-// TestOverlapped: chunks that are prepared while others are gone through come to the same bits as those that are prepared before.
-func TestOverlapped(t *testing.T) {
+// TestWide: the kernels for keys of 128 numbers come to what those for any keys come to, with a last chunk that is not whole; and in one launch, however many
+// chunks are prepared before, to the same bits as in two.
+func TestWide(t *testing.T) {
 	gputest.Run(t, func(g *gputest.GPU) {
-		k, err := NewDelta(g.Loader, graph.BF16, DeltaShape{KeySize: benchSize, ValueSize: benchSize}, true)
-		g.Must(err)
-		if k.overlapped == nil {
-			g.Skip("the kernel is one of Hopper's")
+		if !g.Loader.Hopper() {
+			g.Skip("the kernels are Hopper's")
 		}
-		const tokens, numbers = 3000, 32 * benchSize * benchSize
-		p := benchDelta(g, 1, tokens, false)[0]
-		scratch := g.Poisoned(int(DeltaScratch(tokens, 1, 32, k.shape)))
-		var y, states [2][]float32
-		for i, launch := range []func(s *driver.Stream, tokens, seqs int, p *DeltaParams, scratch driver.Ptr) error{k.launchChunks, k.launchOverlapped} {
-			p.Y, p.States = g.Poisoned(tokens*32*benchSize*2), g.Zeros(2*numbers*4)
-			g.Must(launch(g.Stream, tokens, 1, &p, scratch))
-			y[i], states[i] = g.ReadBF16(p.Y, tokens*32*benchSize), g.ReadF32(p.States, numbers)
+		tokens := 3000
+		if testing.Short() {
+			tokens = 700
 		}
-		if !slices.Equal(y[0], y[1]) || !slices.Equal(states[0], states[1]) {
-			t.Error("what the layer gives, or its states, differ")
+		const numbers = 32 * benchSize * benchSize
+		for _, eachKey := range []bool{false, true} {
+			shape := DeltaShape{KeySize: benchSize, ValueSize: benchSize, EachKey: eachKey}
+			k, err := NewDelta(g.Loader, graph.BF16, shape, true)
+			g.Must(err)
+			any, err := newDelta(g.Loader, graph.BF16, shape, true, false)
+			g.Must(err)
+			p := benchDelta(g, 1, tokens, eachKey)[0]
+			scratch := g.Poisoned(int(DeltaScratch(tokens, 1, 32, shape)))
+			compute := func(launch func(p *DeltaParams) error) (y, states []float32) {
+				p.Y, p.States = g.Poisoned(tokens*32*benchSize*2), g.Zeros(2*numbers*4)
+				g.Must(launch(&p))
+				return g.ReadBF16(p.Y, tokens*32*benchSize), g.ReadF32(p.States, numbers)
+			}
+			wide := func(x []float32) (y []float64) {
+				for _, v := range x {
+					y = append(y, float64(v))
+				}
+				return y
+			}
+			y, states := compute(func(p *DeltaParams) error { return k.wide.launchTwo(g.Stream, tokens, 1, p, scratch) })
+			wantY, wantStates := compute(func(p *DeltaParams) error { return any.launchChunks(g.Stream, tokens, 1, p, scratch) })
+			g.Near("rows", y, wide(wantY), 1e-2)
+			g.Near("states", states, wide(wantStates), 1e-2)
+			if eachKey {
+				continue
+			}
+			for _, first := range []int{1, 2, 9} {
+				bothY, bothStates := compute(func(p *DeltaParams) error { return k.wide.launchBoth(g.Stream, tokens, first, p, scratch) })
+				if !slices.Equal(bothY, y) || !slices.Equal(bothStates, states) {
+					t.Errorf("with %d chunks prepared before, what the layer gives, or its states, differ", first)
+				}
+			}
 		}
 	})
 }
