@@ -96,13 +96,14 @@ type stage struct {
 // Options bounds what will be measured.
 type Options struct {
 	Cache        graph.Type
-	Quantization string      // of matrices in floats on load, as pass.OnLoadFormat has it; "": they stay as they are
-	Tokens       int         // the longest sequence
-	Batch        int         // the most sequences
-	Chunk        int         // the most tokens of a step
-	Layout       pass.Layout // over several devices
-	Last         int         // the second of two devices, which may be of another backend, has so many last layers; 0: the Layout says what they have
-	Experts      int         // with Last, of how many first layers of the model the experts are on the first device, wherever the layers are
+	Quantization string           // of matrices in floats on load, as pass.OnLoadFormat has it; "": they stay as they are
+	Tokens       int              // the longest sequence
+	Batch        int              // the most sequences
+	Chunk        int              // the most tokens of a step
+	Layout       pass.Layout      // over several devices
+	Loads        pass.ExpertLoads // by which experts are placed on the devices of Layout
+	Last         int              // the second of two devices, which may be of another backend, has so many last layers; 0: the Layout says what they have
+	Experts      int              // with Last, of how many first layers of the model the experts are on the first device, wherever the layers are
 	LoRAs        pass.Adapters
 	// EarlyExit has tokens leave the model early; nil: none does. On one device.
 	EarlyExit *earlyexit.Options
@@ -119,7 +120,7 @@ func member(m *model.Model, d backend.Device, o Options) (x compile.Member, err 
 		return x, fmt.Errorf("throughput: --quantization: %w", err)
 	}
 	x.Device = d
-	x.Passes = pass.Options{Q8: info.Q8, BF16: info.BF16, Weights: weights, Inputs: pass.OnLoadInputs(o.Quantization), Kernels: compile.Kernels{Device: d}, Adapters: o.LoRAs}
+	x.Passes = pass.Options{Loads: o.Loads, Q8: info.Q8, BF16: info.BF16, Weights: weights, Inputs: pass.OnLoadInputs(o.Quantization), Kernels: compile.Kernels{Device: d}, Adapters: o.LoRAs}
 	return x, nil
 }
 

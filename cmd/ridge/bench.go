@@ -331,6 +331,9 @@ func (f *benchFlags) bench(b *modeldir.Dir, devices []backend.Device, loras int,
 	if o.Layout = passLayout(f.layout); o.Layout.Data > 1 {
 		return nil, errors.New("--dp divides requests among devices, and ridge bench measures without an engine; measure ridge serve with ridge bench serve")
 	}
+	if o.Loads, err = expertLoads(f.layout); err != nil {
+		return nil, err
+	}
 	o.Last, o.Experts = f.divided.last, f.divided.experts
 	return throughput.New(b.Model, b, devices, o)
 }
