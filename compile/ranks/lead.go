@@ -26,6 +26,7 @@ type Lead struct {
 	limits           backend.Limits
 	message          []byte // used again
 	stages           int
+	ahead            bool      // all ranks sample, each the same
 	begun            []ordered // what the other ranks were told and rank 0 has not done, in order
 }
 
@@ -33,7 +34,7 @@ var _ compile.Pipelined = (*Lead)(nil)
 
 // Start has all ranks compile their parts of g, the graph before the passes, and returns when all have. The Lead owns the world.
 func Start(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tensors, lim backend.Limits, w *world.World) (*Lead, error) {
-	x := &Lead{world: w, limits: lim, stages: o.Layout.Pipeline, slots: make([][]*graph.Weight, w.Size()), pages: make([][]int64, w.Size())}
+	x := &Lead{world: w, limits: lim, stages: o.Layout.Pipeline, ahead: o.Layout.Tensor == w.Size(), slots: make([][]*graph.Weight, w.Size()), pages: make([][]int64, w.Size())}
 	data, err := json.Marshal(begin{lim})
 	if err == nil {
 		err = w.Broadcast(data)
@@ -73,6 +74,7 @@ func (x *Lead) others() error {
 	for group := range x.groups {
 		x.pages[0] = append(x.pages[0], x.Program.PageBytes(group))
 	}
+	x.ahead = x.ahead && x.Program.CanSample()
 	for rank := 1; rank < x.world.Size(); rank++ {
 		data, err := x.world.ReceiveFrom(rank)
 		if err != nil {
@@ -88,6 +90,7 @@ func (x *Lead) others() error {
 		if len(b.Pages) != len(x.groups) {
 			return fmt.Errorf("ranks: rank %d has %d cache groups and rank 0 %d", rank, len(b.Pages), len(x.groups))
 		}
+		x.ahead = x.ahead && b.Samples
 		x.pages[rank] = b.Pages
 		x.memory.Weights, x.memory.Caches, x.memory.Arena, x.memory.Swap = x.memory.Weights+b.Memory.Weights, x.memory.Caches+b.Memory.Caches, x.memory.Arena+b.Memory.Arena, x.memory.Swap+b.Memory.Swap
 	}
@@ -279,12 +282,17 @@ func (x *Lead) Memory() compile.Memory { return x.memory }
 // Ids implements compile.Runner. Rank 0's stage may have no table of tokens.
 func (x *Lead) Ids() int { return x.AllIds() }
 
-// RunsAhead implements compile.Runner: the other ranks are given the tokens that rank 0 samples.
-func (x *Lead) RunsAhead() bool { return false }
+// RunsAhead implements compile.Runner: where all ranks have all logits, each samples the same tokens. Else they are given those that rank 0 samples.
+func (x *Lead) RunsAhead() bool { return x.ahead }
 
 // Sample implements compile.Runner: rank 0 has all logits.
 func (x *Lead) Sample(samples []sampling.Sample) error {
 	do := func() error { return x.Program.Sample(samples) }
+	if x.ahead {
+		x.say(sample)
+		x.message = appendSamples(x.message, samples)
+		return x.together(do)
+	}
 	if len(x.begun) > 0 { // the last of them is what is sampled from
 		x.begun = append(x.begun, ordered{do: do})
 		return nil

@@ -21,6 +21,7 @@ const (
 	swapIn
 	setAdapter
 	warm
+	sample
 )
 
 // appendInts appends lists of numbers, each behind its length.

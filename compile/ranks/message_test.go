@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/pass"
 	"github.com/ridge-llm/ridge/quant"
@@ -75,6 +76,44 @@ func TestPlaces(t *testing.T) {
 				t.Fatalf("%s: rank %d has %s, groups %v", l, rank, at, groups)
 			}
 			seen[at] = true
+		}
+	}
+}
+
+// TestSamples: what is to be sampled comes out as it went in, with something in every field; what is cut, or out of range, is an error.
+func TestSamples(t *testing.T) {
+	const rows, vocab = 8, 70
+	full := sampling.Sample{Row: 3, Temperature: 0.7, TopK: 5, TopP: 0.9, MinP: 0.1, TypicalP: 0.8, U: 0.25, Mask: []uint32{1, 2, 3}, Edits: []sampling.Edit{{ID: 69, Add: -1.5, Seen: 2, Counted: 1}},
+		Repetition: 1.1, Frequency: 0.2, Presence: 0.3, Future: 7, Logprob: true, Top: 20}
+	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Fatalf("the sample of the test has no %s", v.Type().Field(i).Name)
+		}
+	}
+	want := []sampling.Sample{full, {TopP: 1, TypicalP: 1, Future: -1}}
+	data := appendSamples(nil, want)
+	r := reader{data: data}
+	if got := r.samples(nil, rows, vocab); r.end() != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; %+v went in", got, r.err, want)
+	}
+	for n := range data {
+		r := reader{data: data[:n]}
+		if r.samples(nil, rows, vocab); r.end() == nil {
+			t.Fatalf("%d of %d bytes are samples", n, len(data))
+		}
+	}
+	for what, spoil := range map[string]func(s *sampling.Sample){
+		"row":    func(s *sampling.Sample) { s.Row = rows },
+		"future": func(s *sampling.Sample) { s.Future = -2 },
+		"mask":   func(s *sampling.Sample) { s.Mask = s.Mask[:2] },
+		"top":    func(s *sampling.Sample) { s.Top = sampling.MaxTop + 1 },
+		"edit":   func(s *sampling.Sample) { s.Edits = []sampling.Edit{{ID: vocab}} },
+	} {
+		s := full
+		spoil(&s)
+		r := reader{data: appendSamples(nil, []sampling.Sample{s})}
+		if r.samples(nil, rows, vocab); r.err == nil {
+			t.Errorf("a sample with a wrong %s is taken", what)
 		}
 	}
 }

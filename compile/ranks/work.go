@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/comm/world"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/graph"
@@ -20,6 +21,7 @@ type begin struct{ Limits backend.Limits }
 // begun is a rank's answer: what its part takes, or why it cannot be computed there.
 type begun struct {
 	Problem string
+	Samples bool    // the device is ready to sample
 	Pages   []int64 // bytes of a page, by cache group
 	Memory  compile.Memory
 }
@@ -76,7 +78,7 @@ func Work(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tens
 	} else {
 		defer p.Close()
 		go abortWith(p, w)
-		answer.Memory = p.Memory()
+		answer.Memory, answer.Samples = p.Memory(), o.Layout.Tensor == w.Size() && p.CanSample()
 		for group := range p.Groups() {
 			answer.Pages = append(answer.Pages, p.PageBytes(group))
 		}
@@ -88,7 +90,7 @@ func Work(g *graph.Graph, o pass.Options, dev backend.Device, files compile.Tens
 		return errors.Join(err, errors.New(answer.Problem))
 	}
 	loaded()
-	k := &worker{program: p, world: w, limits: b.Limits}
+	k := &worker{program: p, world: w, limits: b.Limits, can: answer.Samples}
 	for {
 		data, err := w.Receive()
 		if err != nil {
@@ -106,6 +108,9 @@ type worker struct {
 	world   *world.World
 	limits  backend.Limits // of the engine, whose pages several ranks may have parts of
 	batch   backend.Batch
+	can     bool // the device samples
+	samples []sampling.Sample
+	sampled bool // a step whose tokens nobody has waited for
 }
 
 func (k *worker) do(data []byte) error {
@@ -145,6 +150,8 @@ func (k *worker) do(data []byte) error {
 		return p.SwapIn(group, from, to)
 	case setAdapter:
 		return k.setAdapter(&r)
+	case sample:
+		return k.sample(&r)
 	case warm:
 		most := int64(r.int()) << 20
 		if err := r.end(); err != nil {
@@ -178,6 +185,26 @@ func (k *worker) run(body bool, data []byte) error {
 		return k.program.RunBody(&k.batch)
 	}
 	return k.program.Run(&k.batch)
+}
+
+// sample samples what rank 0 does, for the next step. Of the results, which rank 0 has, those of the step before are dropped.
+func (k *worker) sample(r *reader) error {
+	k.samples = r.samples(k.samples, k.limits.Logits, k.program.Vocab())
+	if err := r.end(); err != nil {
+		return err
+	}
+	if !k.can {
+		return errors.New("ranks: rank 0 has this rank sample, whose device cannot")
+	}
+	if err := k.program.Sample(k.samples); err != nil {
+		return err
+	}
+	before := k.sampled
+	if k.sampled = true; !before {
+		return nil
+	}
+	_, err := k.program.SampleResults(nil)
+	return err
 }
 
 // setAdapter fills a slot and says when it is filled.
