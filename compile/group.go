@@ -91,8 +91,8 @@ func CompileMembers(l pass.Layout, members []Member, files Tensors, lim backend.
 	}
 	x.last = x.programs[l.Number(pass.Rank{Stage: l.Pipeline - 1})]
 	x.tensor = l.Tensor
-	x.newFlight(l, members)
 	alike := !slices.ContainsFunc(members, func(m Member) bool { return reflect.TypeOf(m.Device) != reflect.TypeOf(members[0].Device) })
+	x.newFlight(l, members, alike)
 	if alike && len(members) == l.Tensor*l.Pipeline { // else pages of some are of no use to others
 		x.joints = x.joinPages()
 	}

@@ -40,11 +40,11 @@ type lane struct {
 	done    int  // the last step that it has done
 }
 
-// newFlight makes room for steps in flight.
-func (x *Group) newFlight(l pass.Layout, members []Member) {
+// newFlight makes room for steps in flight. Between devices of several backends there is one: the slower one is what steps wait for, and reads its weights for each.
+func (x *Group) newFlight(l pass.Layout, members []Member, alike bool) {
 	f := &x.flight
 	f.changed.L = &f.mu
-	if f.stages = l.Pipeline; l.EarlyExperts > 0 { // what the first stage makes of a layer waits for the last one
+	if f.stages = l.Pipeline; l.EarlyExperts > 0 || !alike { // what the first stage makes of a layer waits for the last one
 		f.stages = 1
 	}
 	stageOf := map[string]int{} // of a device by its name

@@ -2,16 +2,12 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cpu"
 	"github.com/ridge-llm/ridge/backend/ref"
-	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/compile"
 	"github.com/ridge-llm/ridge/engine"
 	"github.com/ridge-llm/ridge/graph"
@@ -20,154 +16,47 @@ import (
 	"github.com/ridge-llm/ridge/pass"
 )
 
-// startMixed is an engine on a small model of two stages on devices of two backends, which have a step each in flight. fail is asked after each step of the CPU.
-func startMixed(t *testing.T, refFirst bool, tensor int, lim backend.Limits, fail func(*backend.Batch) error) *engine.Engine {
-	t.Helper()
-	b, err := modeldir.Open("../internal/check/testdata/llama-default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var given, refs, cpus []backend.Device
-	for range tensor {
-		c, err := cpu.New(cpu.Options{Threads: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		refs, cpus = append(refs, &refSampler{Device: ref.New()}), append(cpus, &faultyRank{c, fail})
-	}
-	if given = append(refs, cpus...); !refFirst {
-		given = append(cpus, refs...)
-	}
-	prog, err := compile.CompileGroup(g, pass.Options{Layout: pass.Layout{Tensor: tensor, Pipeline: 2, Data: 1}}, given, b, lim)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := prog.Stages(); n != 2 || prog.CanSample() == refFirst {
-		t.Fatalf("stages on devices of their own have %d steps in flight; the last one's samples: %t", n, prog.CanSample())
-	}
-	e, err := engine.New(prog, engine.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		e.Close()
-		for _, d := range given {
-			d.Close()
-		}
-		b.Close()
-	})
-	return e
-}
-
-// refSampler is a reference device that samples.
-type refSampler struct {
-	*ref.Device
-	waiting [][]sampling.Result // of steps that have not been asked for
-}
-
-func (d *refSampler) CanSample(*graph.Value, int) bool { return true }
-
-func (d *refSampler) Sample(v *graph.Value, b backend.Buffer, samples []sampling.Sample) error {
-	var results []sampling.Result
-	row := make([]float32, v.Axis.Len())
-	for i := range samples {
-		if err := d.Read(row, v, b, samples[i].Row, 1); err != nil {
-			return err
-		}
-		results = append(results, sampling.Reference(&samples[i], row, -1))
-	}
-	d.waiting = append(d.waiting, results)
-	return nil
-}
-
-func (d *refSampler) SampleResults(dst []sampling.Result) (time.Duration, error) {
-	if len(d.waiting) == 0 || dst != nil && len(d.waiting[0]) != len(dst) {
-		return 0, errors.New("results of other samples are asked for")
-	}
-	copy(dst, d.waiting[0])
-	d.waiting = d.waiting[1:]
-	return 0, nil
-}
-
-// TestMixedGroup: stages of a pipeline on different backends, which are at a step each, give the tokens of one device, whichever is first and whether the last samples or the host.
+// TestMixedGroup: stages of a pipeline on different backends give the tokens of one device, whichever is first.
 func TestMixedGroup(t *testing.T) {
 	one := start(t, roomy)
 	var want [][]int32
 	for i := range 6 {
 		want = append(want, wait(t, submit(t, one, context.Background(), request(i, 5+9*i, 24))).tokens)
 	}
-	tight := roomy
-	tight.Pages = 9
-	for name, lim := range map[string]backend.Limits{"roomy": roomy, "tight": tight} {
-		for _, refFirst := range []bool{true, false} {
-			for tensor := 1; tensor <= 2; tensor++ {
-				e := startMixed(t, refFirst, tensor, lim, works)
-				for range 2 { // the second time from the cache
-					var done []<-chan result
-					for i := range want {
-						done = append(done, submit(t, e, context.Background(), request(i, 5+9*i, 24)))
-					}
-					for i, d := range done {
-						if r := wait(t, d); r.final.Err != nil || !slices.Equal(r.tokens, want[i]) {
-							t.Errorf("%s, ref first %t, %d devices a stage: request %d: %v (%v), want %v", name, refFirst, tensor, i, r.tokens, r.final.Err, want[i])
-						}
-					}
-				}
+	for _, first := range []bool{true, false} {
+		b, err := modeldir.Open("../internal/check/testdata/llama-default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := b.Model.Graph(model.Options{Act: graph.F32, Cache: graph.F32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := cpu.New(cpu.Options{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		devices := []backend.Device{ref.New(), c}
+		if !first {
+			devices = []backend.Device{c, ref.New()}
+		}
+		prog, err := compile.CompileGroup(g, pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 2, Data: 1}}, devices, b, roomy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := engine.New(prog, engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if r := wait(t, submit(t, e, context.Background(), request(i, 5+9*i, 24))); r.final.Err != nil || !slices.Equal(r.tokens, want[i]) {
+				t.Errorf("ref first %v: request %d: %v (%v), want %v", first, i, r.tokens, r.final.Err, want[i])
 			}
 		}
-	}
-}
-
-// TestIdleStages: an answer that is alone leaves one of two stages without a step, and its account says so.
-func TestIdleStages(t *testing.T) {
-	e := startMixed(t, true, 1, roomy, works)
-	a := wait(t, submit(t, e, context.Background(), request(1, 20, 12))).final.Account
-	var steps time.Duration
-	for c := range a.Prefill {
-		steps += a.Prefill[c] + a.Decode[c]
-	}
-	if steps += a.OtherRequests; a.Idle < steps*4/10 || a.Idle > steps/2 {
-		t.Errorf("stages had no step for %s of %s", a.Idle, steps)
-	}
-}
-
-// TestMixedRankFails: a step that fails, or panics, on a device of either stage fails alone, at whichever step that is, with others in flight: the requests' tokens are those without the failure.
-func TestMixedRankFails(t *testing.T) {
-	one := start(t, roomy)
-	var want [][]int32
-	for i := range 4 {
-		want = append(want, wait(t, submit(t, one, context.Background(), request(i, 20+9*i, 12))).tokens)
-	}
-	for name, fail := range map[string]func() error{
-		"error": func() error { return errors.New("the device has hiccups") },
-		"panic": func() error { panic("out of cheese") },
-	} {
-		for _, refFirst := range []bool{true, false} {
-			for at := int64(1); at <= 16; at += 3 {
-				var runs atomic.Int64
-				e := startMixed(t, refFirst, 2, roomy, func(*backend.Batch) error {
-					if runs.Add(1) == at {
-						return fail()
-					}
-					return nil
-				})
-				var done []<-chan result
-				for i := range want {
-					done = append(done, submit(t, e, context.Background(), request(i, 20+9*i, 12)))
-				}
-				for i, d := range done {
-					if r := wait(t, d); r.final.Err != nil || !slices.Equal(r.tokens, want[i]) {
-						t.Errorf("%s at step %d, ref first %t: request %d: %v (%v), want %v", name, at, refFirst, i, r.tokens, r.final.Err, want[i])
-					}
-				}
-				if runs.Load() < at {
-					t.Errorf("step %d did not fail; there were %d", at, runs.Load())
-				}
-			}
+		e.Close()
+		for _, d := range devices {
+			d.Close()
 		}
+		b.Close()
 	}
 }

@@ -153,8 +153,8 @@ func TestMixedGroup(t *testing.T) {
 		if text := group.String(); strings.Count(text, "host Send") != 1 || strings.Count(text, "host Recv") != 1 {
 			t.Errorf("%s last: the host does not move what the devices exchange:\n%s", last, text)
 		}
-		if group.CanSample() != (last == "cuda") || group.RunsAhead() || group.Stages() != 2 {
-			t.Errorf("%s last: samples %t, runs ahead %t, %d steps in flight; the first stage does not know what the last one samples", last, group.CanSample(), group.RunsAhead(), group.Stages())
+		if group.CanSample() != (last == "cuda") || group.RunsAhead() || group.Stages() != 1 {
+			t.Errorf("%s last: samples %t, runs ahead %t, %d steps in flight; one step in flight is right, and the first stage does not know what the last one samples", last, group.CanSample(), group.RunsAhead(), group.Stages())
 		}
 		logits := make([]float32, 2*group.Vocab())
 		batches := testkit.Sequence(steps, lim, group.Ids(), false, 1)
