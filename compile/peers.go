@@ -95,7 +95,9 @@ func dividesRows(op graph.Op) bool {
 func (r *Ranks) hostRows(g *graph.Graph, dev backend.Device) {
 	_, divides := dev.(backend.RowDivider)
 	r.hosted[pass.OfSequence] = r.hosted[pass.OfSequence] || !divides || g.Sequence.Own ||
-		slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return !dividesRows(n.Op) && (isExchange(n.Op) || isRing(n.Op)) })
+		slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
+			return !dividesRows(n.Op) && (isExchange(n.Op) || isDispatch(n.Op) || isRing(n.Op))
+		})
 }
 
 // FitTo is pass.Layout.Fit for devices of a kind: those that divide rows by themselves do so by Ulysses, unless the layout says how.
