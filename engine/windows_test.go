@@ -232,6 +232,9 @@ func TestWindowsUpstream(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, dir := range dirs {
+			if strings.HasPrefix(filepath.Base(dir), "gemma-embedding") { // which has no answers
+				continue
+			}
 			t.Run(filepath.Base(dir), func(t *testing.T) {
 				golden, err := weights.Open(filepath.Join(dir, "golden.safetensors"))
 				if err != nil {
