@@ -65,7 +65,7 @@ func (d *device) Run(_ []backend.Launch, b *backend.Batch) error {
 
 // price is how long a step takes: as long as on the device for which it takes longest, whose part of it is d.step then.
 func (d *device) price(b *backend.Batch) (time.Duration, error) {
-	var seconds float64
+	seconds := math.Inf(-1)
 	for rank := range d.ranks() {
 		d.part(b, rank)
 		s := d.cost(&d.rank)
