@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ridge-llm/ridge/internal/builtin"
+	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/internal/testkit/fakehub"
 )
 
@@ -117,20 +118,19 @@ func readmeFolder(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"llama-8b", "path/to/hf-model"} {
+	for name, small := range map[string]string{"llama-8b": "llama-default", "path/to/hf-model": "llama-default", "moe": "mixtral-window"} {
 		put(name+"/tokenizer.json", tokenizer)
 		put(name+"/tokenizer_config.json", []byte(`{"chat_template": "{% for m in messages %}{{ m.content }}{% endfor %}"}`))
-		files, err := os.ReadDir("../../internal/check/testdata/llama-default")
-		if err != nil {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS("../../internal/check/testdata/"+small)); err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range files {
-			data, err := os.ReadFile(filepath.Join("../../internal/check/testdata/llama-default", f.Name()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			put(name+"/"+f.Name(), data)
-		}
+	}
+	kind, err := convert.ParseType("F16")
+	if err == nil {
+		_, err = convert.Convert(t.Context(), filepath.Join(dir, "moe"), filepath.Join(dir, "moe.gguf"), convert.Options{Type: kind})
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, name := range []string{"sql-adapter", "adapters/pirate", "adapters/sql"} {
 		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS("../../adapters/pirate")); err != nil {

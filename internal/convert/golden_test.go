@@ -15,16 +15,17 @@ import (
 
 // cannot are the small models that GGUF's keys cannot describe, and what the refusal says they would lose.
 var cannot = map[string]string{
-	"llama-gelu":        "its act is gelu, and a reader would take silu",
-	"llama-dynamic":     "its rotation is theta 10000, 8 half, dynamic ×2 from 24",
-	"llama-yarn-full":   "its rotation is",
-	"gpt2-inner-scaled": "its act is relu, and a reader would take gelu_tanh",
-	"gpt2-untied":       "its attn scale is 1, and a reader would take 0.25",
-	"qwen2-windows":     "its windows is [0 10 10], and a reader would take [0 0 0]",
-	"gemma3-scaled":     "its attn scale is",
-	"qwen3moe-ofall":    "its experts is 3 of 7, silu, not renormalised",
-	"qwen3next-dense":   "its dense is [true false true false], and a reader would take []",
-	"mamba2-groups":     "its ssm is {{} 8 8 2 16 0.001 0.5}, and a reader", // bounds of its steps
+	"llama-gelu":          "its act is gelu, and a reader would take silu",
+	"llama-dynamic":       "its rotation is theta 10000, 8 half, dynamic ×2 from 24",
+	"llama-yarn-full":     "its rotation is",
+	"gpt2-inner-scaled":   "its act is relu, and a reader would take gelu_tanh",
+	"gpt2-untied":         "its attn scale is 1, and a reader would take 0.25",
+	"qwen2-windows":       "its windows is [0 10 10], and a reader would take [0 0 0]",
+	"gemma3-scaled":       "its attn scale is",
+	"gemma-embedding-odd": "its attn scale is",
+	"qwen3moe-ofall":      "its experts is 3 of 7, silu, not renormalised",
+	"qwen3next-dense":     "its dense is [true false true false], and a reader would take []",
+	"mamba2-groups":       "its ssm is {{} 8 8 2 16 0.001 0.5}, and a reader", // bounds of its steps
 }
 
 const shared = "../../../shared"
