@@ -10,6 +10,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -101,7 +102,7 @@ func turn(r *throughput.Runner, t throughput.Test, loras int) (rates, error) {
 	if err != nil {
 		return rates{}, err
 	}
-	row, err := r.Run(t, 1)
+	row, err := r.Run(context.Background(), t, 1)
 	if err != nil {
 		return rates{}, err
 	}

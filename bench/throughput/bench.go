@@ -3,6 +3,7 @@
 package throughput
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -239,9 +240,9 @@ func (r *Runner) predict(steps []*graph.Step) float64 {
 // Close frees the program.
 func (r *Runner) Close() { r.prog.Close() }
 
-// Run measures a test so many times, after one run that does not count.
-func (r *Runner) Run(t Test, runs int) (Row, error) {
-	if err := r.fillCache(t.Depth, t.Batch); err != nil {
+// Run measures a test so many times, after one run that does not count. It ends between steps with ctx, and with its error.
+func (r *Runner) Run(ctx context.Context, t Test, runs int) (Row, error) {
+	if err := r.fillCache(ctx, t.Depth, t.Batch); err != nil {
 		return Row{}, err
 	}
 	row := Row{Test: t, Threads: r.info.Threads, Runs: runs}
@@ -261,7 +262,7 @@ func (r *Runner) Run(t Test, runs int) (Row, error) {
 	for i := range runs + 1 {
 		start := time.Now()
 		for _, s := range steps {
-			if err := r.step(s); err != nil {
+			if err := r.step(ctx, s); err != nil {
 				return row, err
 			}
 		}

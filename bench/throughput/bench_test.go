@@ -1,6 +1,8 @@
 package throughput_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend"
@@ -29,7 +31,12 @@ func TestEarlyExit(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		row, err := r.Run(throughput.Test{Decode: 8, Depth: 8, Batch: 2}, 1)
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		if _, err := r.Run(stopped, throughput.Test{Decode: 8, Batch: 2}, 1<<30); !errors.Is(err, context.Canceled) {
+			t.Errorf("stopped: %v", err)
+		}
+		row, err := r.Run(t.Context(), throughput.Test{Decode: 8, Depth: 8, Batch: 2}, 1)
 		if err != nil || row.Median <= 0 {
 			t.Fatal(row, err)
 		}

@@ -1,6 +1,7 @@
 package throughput
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,11 +31,11 @@ func (r *Runner) Price(p *price.Profile) (*price.Model, error) {
 }
 
 // Nodes is how long each node of Graph takes in a test's last step: the median over the runs.
-func (r *Runner) Nodes(t Test, runs int) ([]time.Duration, error) {
+func (r *Runner) Nodes(ctx context.Context, t Test, runs int) ([]time.Duration, error) {
 	if r.one == nil {
 		return nil, errors.New("throughput: kernels are timed on one device; leave out the layout")
 	}
-	if err := r.fillCache(t.Depth, t.Batch); err != nil {
+	if err := r.fillCache(ctx, t.Depth, t.Batch); err != nil {
 		return nil, err
 	}
 	steps := r.steps(t)
@@ -43,6 +44,9 @@ func (r *Runner) Nodes(t Test, runs int) ([]time.Duration, error) {
 	took := make([][]time.Duration, len(nodes))
 	times := make([]time.Duration, len(nodes))
 	for i := range runs + 1 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		r.fillBatch(last)
 		if err := r.one.RunTimed(&r.batch, times); err != nil {
 			return nil, err
@@ -62,8 +66,8 @@ func (r *Runner) Nodes(t Test, runs int) ([]time.Duration, error) {
 }
 
 // Ops times every launch of a test's last step, and sums those of a kind.
-func (r *Runner) Ops(t Test, runs int) ([]Op, error) {
-	medians, err := r.Nodes(t, runs)
+func (r *Runner) Ops(ctx context.Context, t Test, runs int) ([]Op, error) {
+	medians, err := r.Nodes(ctx, t, runs)
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,18 @@
 package throughput
 
 import (
+	"context"
+
 	"github.com/ridge-llm/ridge/backend/sampling"
 	"github.com/ridge-llm/ridge/graph"
 )
 
 // step runs one step on random tokens. What sampling would look at comes to the host: the logits or, of a device that samples,
 // the likeliest tokens, and those of the step before while the device is at this one, as in the engine.
-func (r *Runner) step(s *graph.Step) error {
+func (r *Runner) step(ctx context.Context, s *graph.Step) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	r.fillBatch(s)
 	if err := r.prog.Run(&r.batch); err != nil {
 		return err
@@ -46,13 +51,13 @@ func (r *Runner) fillBatch(s *graph.Step) { FillBatch(&r.batch, r.prog.Limits(),
 
 // fillCache sees to it that the first sequences have real keys and values of depth tokens: sequence 0 computes them, and the
 // others get a copy of its pages, which are their own to read.
-func (r *Runner) fillCache(depth, sequences int) error {
+func (r *Runner) fillCache(ctx context.Context, depth, sequences int) error {
 	if depth == 0 {
 		return nil
 	}
 	for r.filled < depth {
 		n := min(r.chunk, depth-r.filled)
-		if err := r.step(&graph.Step{Seqs: []graph.Seq{{New: n, Past: r.filled}}, Logits: 1}); err != nil {
+		if err := r.step(ctx, &graph.Step{Seqs: []graph.Seq{{New: n, Past: r.filled}}, Logits: 1}); err != nil {
 			return err
 		}
 		r.filled += n

@@ -101,7 +101,7 @@ else drafting takes none.`,
 				return err
 			}
 			defer done()
-			return f.run(cmd.OutOrStdout(), path)
+			return f.run(cmd.Context(), cmd.OutOrStdout(), path)
 		},
 	}
 	cmd.AddCommand(benchServeCommand())
@@ -211,13 +211,13 @@ func (f *benchFlags) tests(loras int, exits string) []throughput.Test {
 	return all
 }
 
-func (f *benchFlags) run(out io.Writer, path string) error {
+func (f *benchFlags) run(ctx context.Context, out io.Writer, path string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
 	var reports []*benchReport
 	for _, threads := range f.threads {
-		r, err := f.measure(path, threads)
+		r, err := f.measure(ctx, path, threads)
 		if err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func (f *benchFlags) run(out io.Writer, path string) error {
 }
 
 // measure runs all tests with a number of threads.
-func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
+func (f *benchFlags) measure(ctx context.Context, path string, threads int) (*benchReport, error) {
 	b, err := openModel(pathArgs(path))
 	if err != nil {
 		return nil, err
@@ -252,12 +252,12 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 		return r, f.speculation(b, r)
 	}
 	for _, loras := range f.loras {
-		if err := f.measureWith(b, loras, "", r); err != nil {
+		if err := f.measureWith(ctx, b, loras, "", r); err != nil {
 			return nil, err
 		}
 	}
 	for _, exits := range f.exits {
-		if err := f.measureWith(b, 0, exits, r); err != nil {
+		if err := f.measureWith(ctx, b, 0, exits, r); err != nil {
 			return nil, err
 		}
 	}
@@ -266,7 +266,7 @@ func (f *benchFlags) measure(path string, threads int) (*benchReport, error) {
 
 // measureWith adds the rows of tests with so many adapters. Without adapters the program has no nodes for them: each number has a program
 // of its own, on a device of its own, since weights stay on a device as long as it is open.
-func (f *benchFlags) measureWith(b *modeldir.Dir, loras int, exits string, r *benchReport) error {
+func (f *benchFlags) measureWith(ctx context.Context, b *modeldir.Dir, loras int, exits string, r *benchReport) error {
 	devices, divided, err := f.gpuLayers.open(f.device, f.layout, f.cpuExperts, b.Model)
 	if err != nil {
 		return err
@@ -288,14 +288,14 @@ func (f *benchFlags) measureWith(b *modeldir.Dir, loras int, exits string, r *be
 	r.Device, r.Peaks = described(devices, divided), m.Peaks()
 	for _, t := range f.tests(loras, exits) {
 		if f.ops {
-			ops, err := m.Ops(t, f.runs)
+			ops, err := m.Ops(ctx, t, f.runs)
 			if err != nil {
 				return err
 			}
 			r.Ops = append(r.Ops, benchOps{t, t.Name(), ops})
 			continue
 		}
-		row, err := m.Run(t, f.runs)
+		row, err := m.Run(ctx, t, f.runs)
 		if err != nil {
 			return err
 		}

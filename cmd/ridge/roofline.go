@@ -103,7 +103,7 @@ func (f *rooflineFlags) report(ctx context.Context, arg string) (*rooflineReport
 		r.Model = "the built-in model"
 	}
 	if f.measure {
-		return r, r.measure(arg, &f.setting, f.options)
+		return r, r.measure(ctx, arg, &f.setting, f.options)
 	}
 	settings := []rooflineSetting{f.setting}
 	if f.compare != "" {

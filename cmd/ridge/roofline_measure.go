@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -14,7 +15,7 @@ import (
 const measureRuns = 9
 
 // measure times every operation of the setting's two steps on this machine and prices the program that was timed.
-func (r *rooflineReport) measure(arg string, s *rooflineSetting, o device.Options) error {
+func (r *rooflineReport) measure(ctx context.Context, arg string, s *rooflineSetting, o device.Options) error {
 	if err := s.shape.parse(); err != nil {
 		return err
 	}
@@ -48,7 +49,7 @@ func (r *rooflineReport) measure(arg string, s *rooflineSetting, o device.Option
 	}
 	steps := s.steps()
 	for _, test := range []throughput.Test{{Decode: 1, Depth: s.context, Batch: s.batch}, {Prompt: s.prompt, Depth: s.context, Batch: 1}} {
-		took, err := m.Nodes(test, measureRuns)
+		took, err := m.Nodes(ctx, test, measureRuns)
 		if err != nil {
 			return err
 		}
