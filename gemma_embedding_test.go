@@ -2,6 +2,7 @@ package ridge_test
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"os"
 	"path/filepath"
@@ -81,6 +82,11 @@ func TestDenseRefused(t *testing.T) {
 			return replaceIn(filepath.Join(dir, "2_Dense/config.json"), "linear.Identity", "activation.ReLU")
 		},
 		"3_Dense takes 80 numbers, and what comes before gives 32": func(dir string) error { return replaceIn(filepath.Join(dir, "modules.json"), "2_Dense", "3_Dense") },
+		"linear.weight of 64 numbers in 2 rows and a linear.bias of 4": func(dir string) error {
+			header := `{"linear.weight":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]},"linear.bias":{"dtype":"F32","shape":[4],"data_offsets":[256,272]}}`
+			file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+			return os.WriteFile(filepath.Join(dir, "2_Dense/model.safetensors"), append(file, make([]byte, 272)...), 0o600)
+		},
 		"2_Dense": func(dir string) error { return os.Remove(filepath.Join(dir, "2_Dense/model.safetensors")) },
 		`pools by max`: func(dir string) error {
 			return replaceIn(filepath.Join(dir, "1_Pooling/config.json"), `"mean"`, `"max"`)

@@ -134,14 +134,12 @@ func (d *Dir) dense(path string) (l Dense, err error) {
 		return l, fmt.Errorf("modeldir: %s of %s: %w", path, d.Source.Path, err)
 	}
 	defer file.Close()
+	out := -1 // rows of the matrix
 	for _, t := range file.Tensors {
 		var to *[]float32
 		switch {
 		case t.Name == "linear.weight" && len(t.Shape) == 2 && t.Shape[0] > 0:
-			to = &l.Matrix
-			if l.Bias == nil {
-				l.Bias = make([]float32, t.Shape[0])
-			}
+			to, out = &l.Matrix, t.Shape[0]
 		case t.Name == "linear.bias" && len(t.Shape) == 1 && t.Shape[0] > 0:
 			l.Biased, to = true, &l.Bias
 		default:
@@ -163,8 +161,11 @@ func (d *Dir) dense(path string) (l Dense, err error) {
 			}
 		}
 	}
-	if len(l.Matrix) == 0 || len(l.Matrix)%len(l.Bias) != 0 {
-		return l, fmt.Errorf("modeldir: %s: %s/model.safetensors has a matrix of %d numbers and a bias of %d", d.Source.Path, path, len(l.Matrix), len(l.Bias))
+	if !l.Biased {
+		l.Bias = make([]float32, max(out, 0))
+	}
+	if len(l.Bias) != out || len(l.Matrix) == 0 {
+		return l, fmt.Errorf("modeldir: %s: %s/model.safetensors has a linear.weight of %d numbers in %d rows and a linear.bias of %d", d.Source.Path, path, len(l.Matrix), max(out, 0), len(l.Bias))
 	}
 	return l, nil
 }
