@@ -22,6 +22,7 @@ type ChatAnswer struct {
 	Choices []ChatState
 	SoFar   Usage
 	scores  []map[string]scored // of the prompt
+	asked   []int32             // the prompt's ids, to be said
 	Usage   Usage               // of what has finished
 }
 
@@ -31,6 +32,7 @@ type ChatState struct {
 	Content, Reasoning strings.Builder
 	Calls              []ToolCall
 	Logprobs           []tokenLogprob
+	ids                []int32 // of its tokens, to be said
 	Finish             string
 	Stop               string // the stop string that ended it
 	Begun              bool
@@ -40,6 +42,7 @@ type ChatState struct {
 func NewChatAnswer(s *serving.Service, q *ChatRequest, id string, o chat.OutputOptions, all []serving.Job) *ChatAnswer {
 	a := &ChatAnswer{style: o.Style.Tools, Service: s, Request: q, Id: "chatcmpl-" + id, created: time.Now().Unix(), Choices: make([]ChatState, len(all)), SoFar: begun(all)}
 	for i := range a.Choices {
+		a.asked = all[i].Prompt
 		a.Choices[i].parser = chat.NewOutputParser(o)
 	}
 	return a
@@ -56,6 +59,7 @@ type Delta struct {
 func (a *ChatAnswer) Take(j *serving.Job, p ridge.Piece) []Delta {
 	c := &a.Choices[j.Index]
 	deltas := c.parser.Feed(p.Text)
+	c.ids = a.Request.take(c.ids, p)
 	if p.Token != nil {
 		a.SoFar.token()
 	}
@@ -118,12 +122,15 @@ func (a *ChatAnswer) whole() map[string]any {
 		if c.Reasoning.Len() > 0 {
 			message["reasoning_content"] = c.Reasoning.String()
 		}
-		choices = append(choices, map[string]any{"index": i, "message": message, "finish_reason": c.Finish, "logprobs": logprobList(c.Logprobs)})
+		choice := map[string]any{"index": i, "message": message, "finish_reason": c.Finish, "logprobs": logprobList(c.Logprobs)}
+		a.Request.put(choice, "token_ids", c.ids)
+		choices = append(choices, choice)
 	}
 	body := a.head("chat.completion", choices)
 	if a.scores != nil {
 		body["prompt_logprobs"] = a.scores
 	}
+	a.Request.put(body, "prompt_token_ids", a.asked)
 	body["usage"] = a.Usage
 	a.Usage.tellTransfer(body)
 	return body
@@ -140,8 +147,12 @@ func logprobList(list []tokenLogprob) any {
 // stream sends the answer in pieces.
 func (a *ChatAnswer) stream(ctx context.Context, out *api.Stream, all []serving.Job) error {
 	chunk := func(index int, d any, logprobs []tokenLogprob, finish any) error {
-		event := a.head("chat.completion.chunk", []any{map[string]any{
-			"index": index, "delta": d, "logprobs": logprobList(logprobs), "finish_reason": finish}})
+		choice := map[string]any{"index": index, "delta": d, "logprobs": logprobList(logprobs), "finish_reason": finish}
+		c := &a.Choices[index]
+		a.Request.put(choice, "token_ids", c.ids)
+		event := a.head("chat.completion.chunk", []any{choice})
+		a.Request.put(event, "prompt_token_ids", a.asked)
+		c.ids, a.asked = nil, nil
 		a.Request.StreamOptions.tell(event, a.SoFar)
 		return out.Send(event)
 	}

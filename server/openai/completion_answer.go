@@ -23,7 +23,9 @@ type textAnswer struct {
 
 // textState is one choice so far.
 type textState struct {
-	prompt   string // that the text begins with, for echo
+	prompt   string  // that the text begins with, for echo
+	asked    []int32 // the prompt's ids, to be said
+	ids      []int32 // of the answer, likewise
 	text     strings.Builder
 	offset   int // of the next token in the text, in characters
 	tokens   int
@@ -36,6 +38,7 @@ type textState struct {
 func newTextAnswer(s *serving.Service, q *CompletionRequest, id string, all []serving.Job) *textAnswer {
 	a := &textAnswer{service: s, request: q, id: "cmpl-" + id, created: time.Now().Unix(), choices: make([]textState, len(all)), soFar: begun(all)}
 	for i := range all {
+		a.choices[i].asked = all[i].Prompt
 		if q.Echo {
 			a.choices[i].prompt = q.Prompt.text(s, i/q.made(), all[i].Prompt)
 			a.choices[i].offset = characters([]byte(a.choices[i].prompt))
@@ -48,6 +51,7 @@ func newTextAnswer(s *serving.Service, q *CompletionRequest, id string, all []se
 func (a *textAnswer) take(j *serving.Job, p ridge.Piece) {
 	c := &a.choices[j.Index]
 	c.text.WriteString(p.Text)
+	c.ids = a.request.take(c.ids, p)
 	if p.Token != nil {
 		a.soFar.token()
 		c.tokens, c.logprob = c.tokens+1, c.logprob+float64(p.Token.Logprob)
@@ -90,11 +94,13 @@ func (a *textAnswer) body(choices []any) map[string]any {
 }
 
 // choice is a choice in OpenAI's shape.
-func (c *textState) choice(index int, text string, finish any) map[string]any {
+func (a *textAnswer) choice(c *textState, index int, text string, finish any) map[string]any {
 	body := map[string]any{"index": index, "text": text, "logprobs": c.logprobs, "finish_reason": finish}
 	if c.scores != nil {
 		body["prompt_logprobs"] = c.scores
 	}
+	a.request.put(body, "prompt_token_ids", c.asked)
+	a.request.put(body, "token_ids", c.ids)
 	return body
 }
 
@@ -104,7 +110,7 @@ func (a *textAnswer) whole() map[string]any {
 	best := a.best()
 	for i := range best {
 		c := &best[i]
-		choices = append(choices, c.choice(i, c.prompt+c.text.String(), c.finish))
+		choices = append(choices, a.choice(c, i, c.prompt+c.text.String(), c.finish))
 	}
 	body := a.body(choices)
 	body["usage"] = a.usage
@@ -123,7 +129,8 @@ func (a *textAnswer) stream(ctx context.Context, out *api.Stream, all []serving.
 		if p.Finish != nil {
 			finish = c.finish
 		}
-		event := a.body([]any{c.choice(j.Index, text, finish)})
+		event := a.body([]any{a.choice(c, j.Index, text, finish)})
+		c.asked, c.ids = nil, nil
 		a.request.StreamOptions.tell(event, a.soFar)
 		c.logprobs = nil
 		return out.Send(event)

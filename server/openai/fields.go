@@ -15,8 +15,7 @@ var commonRefusals = merged(SamplerRefusals, map[string]api.Refusal{
 	"bad_words":                     {Harmless: "[]", Why: "forbid tokens with logit_bias -100"},
 	"logits_processors":             {Harmless: "[]", Why: "no code is run for a request; logit_bias and guided_* steer answers"},
 	"spaces_between_special_tokens": {Harmless: "true", Why: "text is decoded as the tokenizer does it"},
-	"return_token_ids":              {Harmless: "false", Why: "logprobs name the tokens"},
-	"return_tokens_as_token_ids":    {Harmless: "false", Why: "logprobs name the tokens"},
+	"return_tokens_as_token_ids":    {Harmless: "false", Why: "return_token_ids names the tokens"},
 })
 
 // chatRefusals are those of chat answers alone.

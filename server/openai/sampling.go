@@ -36,6 +36,7 @@ type Sampling struct {
 
 	DiffusionFields
 	StructuredFields
+	idFields
 	llamaFields
 
 	LoRA []loraField `json:"lora"`
