@@ -107,6 +107,7 @@ var policy = []struct {
 	{"bench/throughput", []string{"graph", "pass", "model", "compile", "compile/earlyexit", "price", "quant", "backend", "backend/sampling"}, "any model on any device that can measure itself"},
 	{"bench/speculate", []string{"graph", "pass", "model", "compile", "price", "quant", "backend", "engine", "engine/draft/...", "engine/sample", "engine/sched"}, "the engine on any model, with answers that are given"},
 	{"bench/adapters", []string{"graph", "pass", "backend", "backend/cpu", "bench/throughput", "internal/modeldir"}, "steps of a model on the CPU by turns"},
+	{"bench/agents", []string{"internal/testkit/agents"}, "a server, over HTTP alone; the conversations of the simulations"},
 	{"bench/...", nil, "programs that run other programs"},
 	{"server/store", []string{"internal/regular", "internal/size"}, "files and jobs on a disk"},
 	{"server/api", []string{"", "chat", "internal/background"}, "HTTP, and errors of the library"},
