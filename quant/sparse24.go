@@ -119,3 +119,17 @@ func CheckSparse(masks []byte) (at int) {
 	}
 	return -1
 }
+
+// CheckSparseBlocks says which number of blocks of BF16_2_4 or F16_2_4, counted from 0, begins four numbers of which not two are stored; -1: none.
+func CheckSparseBlocks(blocks []byte) (number int) {
+	const pairs, fours, twoEach = 0x5555555555555555, 0x3333333333333333, 0x2222222222222222
+	for at := 0; at+sparseBytes <= len(blocks); at += sparseBytes {
+		stored := order.Uint64(blocks[at:])
+		stored -= stored >> 1 & pairs
+		stored = stored&fours + stored>>2&fours // how many of each four
+		if wrong := stored ^ twoEach; wrong != 0 {
+			return at/sparseBytes*sparseBlock + bits.TrailingZeros64(wrong)/4*4
+		}
+	}
+	return -1
+}

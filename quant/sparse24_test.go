@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -73,6 +74,35 @@ func TestSparseWeighted(t *testing.T) {
 	} {
 		if got := keepTwo(&c.x, c.by); got != c.want {
 			t.Errorf("%v by %v: %04b, want %04b", c.x, c.by, got, c.want)
+		}
+	}
+}
+
+// TestCheckSparseBlocks: every four numbers of a mask are looked at, for more than two that are stored and for fewer.
+func TestCheckSparseBlocks(t *testing.T) {
+	x := make([]float32, 192)
+	for i := range x {
+		x[i] = float32(i%7) - 3
+	}
+	for _, f := range []Format{BF16_2_4, F16_2_4} {
+		b := make([]byte, f.RowBytes(len(x)))
+		if err := Encode(f, b, x); err != nil {
+			t.Fatal(err)
+		}
+		if at := CheckSparseBlocks(b); at != -1 {
+			t.Errorf("%s: numbers from %d on are not two of four", f, at)
+		}
+		for g := 0; g < len(x); g += 4 {
+			at := &b[g/64*72+g%64/8]
+			for four := range byte(16) {
+				if before := *at; bits.OnesCount8(four) != 2 {
+					*at = before&^(15<<(g%8)) | four<<(g%8)
+					if got := CheckSparseBlocks(b); got != g {
+						t.Errorf("%s: of numbers %d to %d those of mask %04b are stored, and what is wrong is said to be at %d", f, g, g+3, four, got)
+					}
+					*at = before
+				}
+			}
 		}
 	}
 }

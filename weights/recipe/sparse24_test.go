@@ -74,3 +74,24 @@ func TestSparse24Refuses(t *testing.T) {
 		}
 	}
 }
+
+// TestSparseBlocksRefused: a tensor of GGUF's whose masks do not store two of each four numbers is an error that names it and the place.
+func TestSparseBlocksRefused(t *testing.T) {
+	x, stored := make([]float32, 3*128), files{}
+	for i := range x {
+		x[i] = float32(i%9) - 4
+	}
+	data := make([]byte, quant.F16_2_4.RowBytes(len(x)))
+	if err := quant.Encode(quant.F16_2_4, data, x); err != nil {
+		t.Fatal(err)
+	}
+	stored["blk.0.ffn_up.weight"] = quant.Tensor{Rows: 3, Cols: 128, Format: quant.F16_2_4, Data: data}
+	if _, err := Open(Tensor("blk.0.ffn_up.weight"), stored); err != nil {
+		t.Fatal(err)
+	}
+	data[72*3+5] |= 0xf0 // of the second row's second block
+	const want = "tensor blk.0.ffn_up.weight, in F16_2_4, does not store 2 of the 4 numbers from number 108 of row 1 on"
+	if _, err := Open(Tensor("blk.0.ffn_up.weight"), stored); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the error is %v; it should say that %s", err, want)
+	}
+}

@@ -22,6 +22,12 @@ func (r Tensor) open(files Tensors) (source, error) {
 	if !ok {
 		return nil, fmt.Errorf("the file has no tensor %s", string(r))
 	}
+	if sparse := t.Format.Descriptor().Sparsity; sparse.Kept > 0 {
+		if at := quant.CheckSparseBlocks(t.Data); at >= 0 {
+			return nil, fmt.Errorf("tensor %s, in %s, does not store %d of the %d numbers from number %d of row %d on; the file is damaged, get it again",
+				string(r), t.Format, sparse.Kept, sparse.Of, at%t.Cols, at/t.Cols)
+		}
+	}
 	rowBytes := int(t.Format.RowBytes(t.Cols))
 	size := t.Format.BlockBytes()
 	return &strided{string(r), t.Data, t.Format, 1, t.Rows, t.Cols, t.Rows * rowBytes, rowBytes, size, size}, nil
