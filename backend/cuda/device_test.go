@@ -67,7 +67,7 @@ func (o *opTest) fused(d *Device) (*graph.Graph, error) {
 func eachCase(do func(c testkit.Case, number int, g *graph.Graph, act, cache graph.Type)) error {
 	for i, c := range testkit.Cases() {
 		for _, act := range []graph.Type{graph.F32, graph.BF16} {
-			for _, cache := range []graph.Type{graph.BF16, graph.F32, graph.F16, graph.I8, graph.F8} {
+			for _, cache := range []graph.Type{graph.BF16, graph.F32, graph.F16, graph.I8, graph.F8, graph.I4} {
 				if !c.Attends() && cache != graph.BF16 {
 					continue
 				}
@@ -75,6 +75,7 @@ func eachCase(do func(c testkit.Case, number int, g *graph.Graph, act, cache gra
 				switch {
 				case err == nil:
 					do(c, i, g, act, cache)
+				case cache == graph.I4: // latent vectors, and attention both ways
 				case act == graph.F32 || !strings.Contains(err.Error(), "is bf16 and f32 is wanted"):
 					return err
 				}
@@ -87,7 +88,7 @@ func eachCase(do func(c testkit.Case, number int, g *graph.Graph, act, cache gra
 // opTests is all of them.
 var opTests = sync.OnceValues(func() (all []*opTest, err error) {
 	err = eachCase(func(c testkit.Case, i int, g *graph.Graph, act, cache graph.Type) {
-		lim, seed := testkit.LimitsFor(c.Steps, 16), uint64(i)
+		lim, seed := testkit.LimitsFor(c.Steps, graph.PageTokens(cache)), uint64(i)
 		lim.KeepAll(g)
 		o := &opTest{fmt.Sprintf("%s/%s/%s", c.Name, act, cache), fmt.Sprintf("%s/%s", c.Op, act), g, g, seed, nil, lim, c.Batches(lim, seed), nil, max(c.Tolerance, 1e-6), false}
 		if c.Attends() {

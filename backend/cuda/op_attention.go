@@ -15,6 +15,9 @@ import (
 // attentions lists the ways to compute attention, the fastest first.
 func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 	c := n.In[1].Cache
+	if c.Type == graph.I4 {
+		return d.int4Attentions(n)
+	}
 	if c.K.Size > simt.MaxSize || c.V.Size > simt.MaxSize {
 		return nil
 	}
@@ -102,7 +105,7 @@ func decodeProblem(n *graph.Node, a backend.Args) decode.Problem {
 		Heads: q.Axis.Count, KVHeads: c.K.Count, KSize: c.K.Size, VSize: c.V.Size,
 		Window: windowOf(o, c), Scale: o.Scale, Softcap: o.Softcap, Type: c.Type,
 	}
-	if len(a.In) == 2 {
+	if len(a.In) >= 2 {
 		p.Q, p.Cache, p.Y = at(a.In[0]), at(a.In[1]), at(a.Out[0])
 	}
 	return p

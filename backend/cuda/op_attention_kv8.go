@@ -3,6 +3,7 @@ package cuda
 import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	prefillsm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/attention/prefill_sm90"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv8"
 	"github.com/ridge-llm/ridge/graph"
@@ -43,22 +44,35 @@ func (d *Device) bindKV8Prompts(c *graph.Cache, a backend.Args, p prefillsm90.Pr
 		Heads: int32(c.K.Count), KSize: int32(c.K.Size), VSize: int32(c.V.Size), Window: int32(c.Window),
 	}
 	return func(s *step) error {
-		tiles, step := 0, s.of(c)
-		for _, g := range together(s.prompts, room) {
+		step := s.of(c)
+		return eachOpened(s, room, func(g group, tiles int) error {
 			o.Step, o.FirstSeq, o.Pages = step, int32(g.first), int32(g.longest)
 			if err := kv8.LaunchDequantise(d.stream, open, g.last-g.first+1, o); err != nil {
 				return err
 			}
-			view := step
-			view.Pages, view.SeqPages, view.PageShift = o.Table, o.Pages, kv8.PageShift
-			view.Tiles += driver.Ptr(8 * tiles)
-			if err := attend.Launch(d.stream, &view, g.tiles, g.pages*kv8.PageSize); err != nil {
-				return err
-			}
-			tiles += g.tiles
-		}
-		return nil
+			view := dequantisedStep(step, o.Table, o.Pages, tiles)
+			return attend.Launch(d.stream, &view, g.tiles, g.pages*kv8.PageSize)
+		})
 	}, nil
+}
+
+// eachOpened calls do for the groups of a step's prompts, with how many tiles those before have.
+func eachOpened(s *step, room int, do func(g group, tiles int) error) error {
+	tiles := 0
+	for _, g := range together(s.prompts, room) {
+		if err := do(g, tiles); err != nil {
+			return err
+		}
+		tiles += g.tiles
+	}
+	return nil
+}
+
+// dequantisedStep is a step whose pages are dequantised ones, from a tile of its list on.
+func dequantisedStep(step kernels.Step, table driver.Ptr, pages int32, tiles int) kernels.Step {
+	step.Pages, step.SeqPages, step.PageShift = table, pages, kv8.PageShift
+	step.Tiles += driver.Ptr(8 * tiles)
+	return step
 }
 
 // group is prompts whose pages are dequantised together.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ridge-llm/ridge/backend"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv4"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv8"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/rows"
 	"github.com/ridge-llm/ridge/graph"
@@ -20,7 +21,10 @@ func (d *Device) kvWrites(n *graph.Node) []backend.Kernel {
 	if n.In[0].Cache.Latent {
 		return d.one("latent write", bindLatentWrite)
 	}
-	if c := n.In[0].Cache; eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize {
+	switch c := n.In[0].Cache; {
+	case c.Type == graph.I4 && max(c.K.Size, c.V.Size) <= kv4.MaxSize:
+		return d.one("kvwrite, int4", bindInt4Write)
+	case c.Type == graph.I4, eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize:
 		return nil
 	}
 	return d.one("kvwrite", bindKVWrite)
@@ -45,6 +49,27 @@ func bindKVWrite(d *Device, n *graph.Node, a backend.Args) (func(*step) error, e
 		p.Step = s.of(c)
 		return rows.Launch(d.stream, k, s.tokens, p)
 	}, nil
+}
+
+// bindInt4Write stores keys and values in the residual cache, and quantises the groups of tokens that they fill.
+func bindInt4Write(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
+	c := n.In[0].Cache
+	return d.storeInt4(n, a, kv4.StoreParams{K: at(a.In[1]), V: at(a.In[2]), KVHeads: int32(c.K.Count), Size: int32(c.K.Size), VSize: int32(c.V.Size)})
+}
+
+// storeInt4 is the store in a cache in four bits.
+func (d *Device) storeInt4(n *graph.Node, a backend.Args, p kv4.StoreParams) (func(*step) error, error) {
+	if err := checkInt4Pages(a.Limits); err != nil {
+		return nil, err
+	}
+	c, residual := n.In[0].Cache, n.In[3].Cache
+	p.Cache, p.Newest.Cache = at(a.Out[0]), at(a.Out[1])
+	k, err := kv4.Store(d.loader, n.In[1].Type)
+	return func(s *step) error {
+		newest := s.of(residual)
+		p.Step, p.Newest.Pages, p.Newest.Slots = s.of(c), newest.Pages, newest.Slots
+		return kv4.LaunchStore(d.stream, k, s.tokens, &p)
+	}, err
 }
 
 // bindLatentWrite writes rows of a latent cache.

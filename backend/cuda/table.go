@@ -8,6 +8,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/attention/simt"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/lora"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/moe"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv4"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv8"
 	"github.com/ridge-llm/ridge/graph"
 )
@@ -132,12 +133,20 @@ func (d *Device) Refusal(n *graph.Node) string {
 			return fmt.Sprintf("it has adapters of %d matrices and rank %d at most, and %d of rank %d is the most on a GPU; lower --max-lora-rank", len(n.Weights), n.Weights[0].Slots.Rank, lora.MaxTargets, lora.MaxRank)
 		}
 	case graph.Attention:
-		if c := n.In[1].Cache; max(c.K.Size, c.V.Size) > simt.MaxSize {
+		c := n.In[1].Cache
+		if c.Type == graph.I4 && max(c.K.Size, c.V.Size) > kv4.MaxSize {
+			return tooLarge(c, kv4.MaxSize)
+		}
+		if max(c.K.Size, c.V.Size) > simt.MaxSize {
 			return fmt.Sprintf("its heads have %d numbers, and %d is the most on a GPU; the CPU has no such limit", max(c.K.Size, c.V.Size), simt.MaxSize)
 		}
 	case graph.KVWrite:
-		if c := n.In[0].Cache; !c.Latent && eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize {
-			return fmt.Sprintf("its heads have %d numbers, and %d is the most in a cache of %s on a GPU; choose --kv-type f16", max(c.K.Size, c.V.Size), kv8.MaxSize, c.Type)
+		c := n.In[0].Cache
+		if !c.Latent && eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize {
+			return tooLarge(c, kv8.MaxSize)
+		}
+		if c.Type == graph.I4 && max(c.K.Size, c.V.Size) > kv4.MaxSize {
+			return tooLarge(c, kv4.MaxSize)
 		}
 	case graph.Route:
 		if e := n.In[0].Axis.Len(); e > moe.MaxExperts || o.TopK > moe.MaxTop {
@@ -160,6 +169,11 @@ func (d *Device) Refusal(n *graph.Node) string {
 		}
 	}
 	return "kernels compute with f32 and bf16, and bf16 results of rows in f8 and i8"
+}
+
+// tooLarge is why heads of a cache of few bits are refused.
+func tooLarge(c *graph.Cache, most int) string {
+	return fmt.Sprintf("its heads have %d numbers, and %d is the most in a cache of %s on a GPU; choose --kv-type f16", max(c.K.Size, c.V.Size), most, c.Type)
 }
 
 func (d *Device) one(name string, b bind) []backend.Kernel {

@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
@@ -38,12 +39,17 @@ func leftOut(g *graph.Graph) string {
 				return "rows are rounded to eight bits only where activations are in BF16"
 			}
 		case graph.KVWrite:
-			if c := n.In[0].Cache; !c.Latent && eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize {
-				return "heads of such a size are refused in a cache of eight bits"
+			if tooWide(n.In[0].Cache) {
+				return "heads of such a size are refused in a cache of eight bits or four"
 			}
 		}
 	}
 	return ""
+}
+
+// tooWide reports whether a cache of eight bits or four is refused for the size of its heads.
+func tooWide(c *graph.Cache) bool {
+	return !c.Latent && (eightBit(c.Type) || c.Type == graph.I4) && max(c.K.Size, c.V.Size) > kv8.MaxSize
 }
 
 // operations is a graph's, those of fused nodes too.
@@ -99,15 +105,16 @@ func TestEveryModelHasKernels(t *testing.T) {
 			weights    quant.Format
 		}{
 			{graph.F32, graph.F16, quant.Invalid}, {graph.BF16, graph.F16, quant.Invalid}, {graph.BF16, graph.F32, quant.Invalid},
-			{graph.BF16, graph.I8, quant.FP8}, {graph.BF16, graph.F8, quant.INT8}, {graph.BF16, graph.BF16, quant.INT4},
+			{graph.BF16, graph.I8, quant.FP8}, {graph.BF16, graph.F8, quant.INT8}, {graph.BF16, graph.BF16, quant.INT4}, {graph.BF16, graph.I4, quant.Invalid},
 		} {
 			g, err := m.Graph(model.Options{Act: c.act, Cache: c.cache})
+			if err != nil && c.cache == graph.I4 && strings.Contains(err.Error(), "choose --kv-type") {
+				continue // latent vectors, and attention both ways
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if wide := func(c *graph.Cache) bool {
-				return !c.Latent && eightBit(c.Type) && max(c.K.Size, c.V.Size) > kv8.MaxSize
-			}; slices.ContainsFunc(g.Caches, wide) {
+			if slices.ContainsFunc(g.Caches, tooWide) {
 				continue // refused, see TestRefusals
 			}
 			for _, arch := range []int{90, 80} {
@@ -167,6 +174,10 @@ func TestRefusals(t *testing.T) {
 			x := b.Embed("x", b.Weight("embd", axis(9, 1), axis(1, 320)), 0)
 			return b.KVWrite(b.Cache(0, axis(1, 320), axis(1, 320), 0), x, x)
 		},
+		"its heads have 264 numbers, and 256 is the most in a cache of i4 on a GPU; choose --kv-type f16": func(b *graph.Builder) *graph.Value {
+			x := b.Embed("x", b.Weight("embd", axis(9, 1), axis(1, 264)), 0)
+			return b.KVWrite(b.Cache(0, axis(1, 264), axis(1, 264), 0), x, x)
+		},
 		"it chooses 65 of 128 experts, and 64 of 1024 is the most on a GPU; the CPU has no such limit": func(b *graph.Builder) *graph.Value {
 			x := b.Embed("x", b.Weight("embd", axis(9, 1), axis(16, 1)), 0)
 			var weights []*graph.Weight
@@ -177,8 +188,11 @@ func TestRefusals(t *testing.T) {
 		},
 	} {
 		cache := graph.F16
-		if want[len(want)-3:] == "f16" {
+		if strings.HasSuffix(want, "f16") {
 			cache = graph.I8
+		}
+		if strings.Contains(want, "i4") {
+			cache = graph.I4
 		}
 		b := graph.NewBuilder("refused", testkit.Lookup, graph.BF16, cache)
 		v := build(b)

@@ -22,6 +22,10 @@ type Attention struct {
 	Want         []float64   // [rows, heads × vSize]
 	Queries      []float32   // [rows, heads × kSize], as Q holds them in BF16
 	Keys, Values [][]float32 // of each sequence, [length × kvHeads × size], as they are in the cache
+
+	// Of a cache of I4, the residual cache with its page table, and what it has of each sequence.
+	Newest, NewestPages      driver.Ptr
+	newestKeys, newestValues [][]float32
 }
 
 // Shape describes an attention problem.
@@ -30,7 +34,7 @@ type Shape struct {
 	Scale, Softcap                                 float64
 	New, Length                                    []int      // of each sequence: new tokens, and all with them
 	TileRows                                       int        // rows of a tile of prefill attention; 0 makes no tiles
-	Type                                           graph.Type // of the cache: BF16, for which F32 stands too, F16, I8 or F8
+	Type                                           graph.Type // of the cache: BF16, for which F32 stands too, F16, I8, F8 or I4
 	InOrder                                        bool       // pages lie one behind the other
 	Sinks, Bidirectional                           bool       // see graph.Attention
 }
@@ -49,6 +53,7 @@ func (g *GPU) NewAttention(s Shape) *Attention {
 	kLen, vLen := s.KVHeads*s.KSize, s.KVHeads*s.VSize
 	cache := bytes.Repeat([]byte{0xff}, pages*s.PageBytes())
 	order, table := g.Rand.Perm(pages), make([]int32, len(s.Length)*seqPages)
+	newest := bytes.Repeat([]byte{0xff}, pages*s.halfPageBytes())
 	if s.InOrder {
 		slices.Sort(order)
 	}
@@ -56,7 +61,20 @@ func (g *GPU) NewAttention(s Shape) *Attention {
 	for i, n := range s.Length {
 		keys, values := g.Random(n*kLen, 1), g.Random(n*vLen, 1)
 		a.Keys, a.Values = append(a.Keys, keys), append(a.Values, values)
+		if s.Type == graph.I4 {
+			seqCache, seqNewest, newestKeys, newestValues := s.int4Cache(keys, values)
+			a.newestKeys, a.newestValues = append(a.newestKeys, newestKeys), append(a.newestValues, newestValues)
+			for p := range (n + s.PageSize - 1) / s.PageSize {
+				at := order[0]
+				order, table[i*seqPages+p] = order[1:], int32(at)
+				copy(cache[at*s.PageBytes():], seqCache[p*s.PageBytes():(p+1)*s.PageBytes()])
+				copy(newest[at*s.halfPageBytes():], seqNewest[p*s.halfPageBytes():(p+1)*s.halfPageBytes()])
+			}
+		}
 		for p := range n {
+			if s.Type == graph.I4 {
+				break
+			}
 			if p%s.PageSize == 0 {
 				table[i*seqPages+p/s.PageSize] = int32(order[0])
 				order = order[1:]
@@ -82,6 +100,9 @@ func (g *GPU) NewAttention(s Shape) *Attention {
 		QStart: g.Ints(qStart...), KVLen: g.Ints(kvLen...), Pages: g.Ints(table...), Tiles: g.Ints(append(tiles, 0)...),
 		SeqPages: int32(seqPages), PageShift: int32(math.Log2(float64(s.PageSize)) + 0.5),
 	}
+	if s.Type == graph.I4 {
+		a.Newest, a.NewestPages = g.put(newest), a.Step.Pages
+	}
 	var sinks []float32
 	if s.Sinks {
 		sinks = g.Random(s.Heads, 2)
@@ -103,7 +124,15 @@ func (s Shape) PartBytes(size int) int {
 }
 
 // PageBytes is what a page takes.
-func (s Shape) PageBytes() int { return s.PartBytes(s.KSize) + s.PartBytes(s.VSize) }
+func (s Shape) PageBytes() int {
+	if s.Type == graph.I4 {
+		return s.int4Bytes(s.PageSize)
+	}
+	return s.PartBytes(s.KSize) + s.PartBytes(s.VSize)
+}
+
+// halfPageBytes is what a page of the residual cache takes.
+func (s Shape) halfPageBytes() int { return 2 * s.PageSize * s.KVHeads * (s.KSize + s.VSize) }
 
 // Store puts a token's keys, or values, in their part of a page, and leaves in x what they are there.
 func (s Shape) Store(part []byte, token, size int, x []float32) {
@@ -153,7 +182,14 @@ func (a *Attention) compute(s Shape, positions, rowSeq []int32, sinks []float32)
 			q := a.Queries[(r*s.Heads+h)*s.KSize : (r*s.Heads+h+1)*s.KSize]
 			out, sum, top := make([]float64, s.VSize), 0.0, math.Inf(-1)
 			scores := make([]float64, last+1)
+			at := func(p int) (k, v []float32) {
+				if a.newestKeys != nil && p >= last-last%quant.Int4Group {
+					return a.newestKeys[rowSeq[r]], a.newestValues[rowSeq[r]]
+				}
+				return keys, values
+			}
 			for p := first; p <= last; p++ {
+				keys, _ := at(p)
 				for i, x := range q {
 					scores[p] += float64(x) * float64(keys[(p*s.KVHeads+h/share)*s.KSize+i])
 				}
@@ -170,6 +206,7 @@ func (a *Attention) compute(s Shape, positions, rowSeq []int32, sinks []float32)
 			for p := first; p <= last; p++ {
 				e := math.Exp(scores[p] - top)
 				sum += e
+				_, values := at(p)
 				for i := range out {
 					out[i] += e * float64(values[(p*s.KVHeads+h/share)*s.VSize+i])
 				}

@@ -7,7 +7,7 @@
 // order of d within an mma does not matter as long as Q is permuted as K is.)
 #include "../../gemm/w8a8/mma_8bit.h"
 #include "kv8.h"
-#include "split_kv_combine.h"
+#include "online_softmax.h"
 
 constexpr int STEP = 16;       // keys that a warp takes at a time
 constexpr int EVEN_KEYS = 512; // the least keys of a split of a long sequence that is split for load balance; decode.go says the same
@@ -33,44 +33,6 @@ struct KVSplit {
   DEVICE int end() const { return mini(step0 + (blockX() + 1) * each, step0 + steps); }
 };
 
-// OnlineSoftmax is a warp's online softmax and P × V so far. A lane has two query heads, 2t and 2t + 1; of a step's four scores number i is head i % 2's.
-template <typename S> struct OnlineSoftmax {
-  float out[S::TILES][4] = {};
-  float rowMax[2] = {-1e29f, -1e29f}, sum[2] = {0, 0}; // the largest score, nearly, and the sum of P
-  float unit[2], shift[2]; // P = 2^(score × unit - shift)
-  float slack[2]; // how far a score may be above rowMax. P of up to 16 does no harm, and sums and results are seldom rescaled
-
-  DEVICE OnlineSoftmax(const DecodeParams& p, const typename S::Query& q) {
-    UNROLL for (int i = 0; i < 2; i++) {
-      unit[i] = LOG2E * (p.softcap == 0 ? p.scale * S::unit(q, i) : 1);
-      slack[i] = 4 * reciprocal(unit[i]), shift[i] = rowMax[i] * unit[i];
-    }
-  }
-  // add adds P × V of a step.
-  DEVICE void add(S& x, const float (&score)[4]) {
-    float now[2] = {-1e30f, -1e30f}, w[4];
-    UNROLL for (int i = 0; i < 4; i++) now[i & 1] = maxf(now[i & 1], score[i]);
-    if (anySync(now[0] > rowMax[0] + slack[0] || now[1] > rowMax[1] + slack[1])) raiseMax(now);
-    UNROLL for (int i = 0; i < 4; i++) {
-      w[i] = exp2(__builtin_fmaf(score[i], unit[i & 1], -shift[i & 1]));
-      sum[i & 1] += w[i];
-      w[i] *= x.valueUnit(i / 2);
-    }
-    x.add(out, transpose8(S::pair(w[0], w[1])), transpose8(S::pair(w[2], w[3])));
-  }
-  // raiseMax raises rowMax to the largest score of all lanes, and rescales the sums.
-  DEVICE void raiseMax(float (&now)[2]) {
-    UNROLL for (int i = 0; i < 2; i++) {
-      UNROLL for (int m = 4; m <= 16; m *= 2) now[i] = maxf(now[i], shuffleXor(now[i], m));
-      now[i] = maxf(now[i], rowMax[i]);
-      float rescale = exp2((rowMax[i] - now[i]) * unit[i]);
-      rowMax[i] = now[i], shift[i] = rowMax[i] * unit[i];
-      sum[i] *= rescale;
-      UNROLL for (int j = 0; j < S::TILES; j++) out[j][i] *= rescale, out[j][i + 2] *= rescale;
-    }
-  }
-};
-
 // ROPE: rope of queries and keys, and the KV cache write of the step's own keys and values, are fused in; NORM: and RMSNorm of their heads
 // before that. All other keys and values are there before the step begins, so they are loaded before the previous kernel has ended.
 template <typename S, bool ROPE, bool NORM = false> DEVICE void decode(const DecodeParams& p) {
@@ -80,7 +42,7 @@ template <typename S, bool ROPE, bool NORM = false> DEVICE void decode(const Dec
   const Step& s = p.step;
   int share = p.heads / p.kvHeads, blocksPerKV = ceilDiv(share, HEADS);
   int kv = blockY() / blocksPerKV, head0 = kv * share + blockY() % blocksPerKV * HEADS;
-  int heads = mini(HEADS, (kv + 1) * share - head0), seq = blockZ(), g = lane() / 4, t = lane() % 4;
+  int heads = mini(HEADS, (kv + 1) * share - head0), seq = blockZ(), g = lane() / 4;
   // The step's data is uploaded before any kernel of the step, so it needs no wait.
   int row = s.qStart[seq], next = s.qStart[seq + 1], length = s.kvLen[seq];
   if (seq >= s.counts[COUNT_SEQS] || next - row != 1) return; // no sequence, or prefill's work
@@ -157,15 +119,7 @@ template <typename S, bool ROPE, bool NORM = false> DEVICE void decode(const Dec
     if (more) loadValues(at + WARPS);
   }
 
-  // Each warp stores its partial result, then all threads combine them.
-  UNROLL for (int i = 0; i < 2; i++) {
-    UNROLL for (int m = 4; m <= 16; m *= 2) sums.sum[i] += shuffleXor(sums.sum[i], m);
-    if (g == 0) warps.rowMax[warp()][t * 2 + i] = sums.shift[i], warps.sum[warp()][t * 2 + i] = sums.sum[i];
-  }
-  UNROLL for (int j = 0; j < S::TILES; j++) UNROLL for (int i = 0; i < 4; i++) {
-    int d = S::place(j, i);
-    if (d < S::WIDTH) warps.out[warp()][t * 2 + (i & 1)][d] = sums.out[j][i] * UNIT<typename S::Number>;
-  }
+  sums.store(warps); // then all threads combine the warps' partial results
   barrier();
   BlockWork mine = {row, head0, heads, seq * gridY() + blockY(), split.active};
   combineWarps(p, mine, warps);

@@ -33,7 +33,7 @@ type Problem struct {
 	Heads, KVHeads, KSize, VSize int
 	Window                       int        // keys that a query sees, its own the last; 0: all; below 0: those of its chunk of so many
 	Scale, Softcap               float64    // of scores; Softcap 0: none
-	Type                         graph.Type // of the cache: BF16, F16, I8 or F8
+	Type                         graph.Type // of the cache: BF16, F16, I8, F8 or I4
 }
 
 // NewToken is what a launch reads that has rope of queries and keys, and the KV cache write, fused in. Queries have had no rope yet either.
@@ -85,7 +85,9 @@ func groups(p Problem) int { return p.KVHeads * ((p.Heads/p.KVHeads + heads - 1)
 // Kernels with rope hold the step's own key and value too, for which three blocks have no registers.
 func resident(sms int, p Problem, rope bool) int {
 	switch {
-	case rope, max(p.KSize, p.VSize) > 128:
+	case p.Type == graph.I4 && max(p.KSize, p.VSize) > 128:
+		return sms
+	case rope, max(p.KSize, p.VSize) > 128, p.Type == graph.I4:
 		return 2 * sms
 	case p.Type == graph.I8 || p.Type == graph.F8:
 		return 4 * sms
@@ -167,18 +169,29 @@ func New(l *kernels.Loader, p Problem, partial, arrived driver.Ptr) (*Kernel, er
 
 func newKernel(l *kernels.Loader, p Problem, name string, rope bool, partial, arrived driver.Ptr) (*Kernel, error) {
 	kernel, err := l.Kernel("attention/decode/decode", kernels.Name(name, p.Type), 0)
-	return &Kernel{resident: resident(l.SMs(), p, rope), kernel: kernel, groups: groups(p), base: params{
+	return &Kernel{resident: resident(l.SMs(), p, rope), kernel: kernel, groups: groups(p), base: baseOf(p, partial, arrived)}, err
+}
+
+// baseOf is a problem's parameters, but for the step's.
+func baseOf(p Problem, partial, arrived driver.Ptr) params {
+	return params{
 		Q: p.Q, Cache: p.Cache, Y: p.Y, Partial: partial, Arrived: arrived, Sinks: p.Sinks,
 		Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize), Window: int32(p.Window),
 		Scale: float32(p.Scale), Softcap: float32(p.Softcap),
-	}}, err
+	}
 }
 
-// Launch computes the sequences of a step that have one new token; seqs is how many sequences the step has.
-func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, seqs int) error {
+// params is the parameters for a step of seqs sequences.
+func (k *Kernel) params(step *kernels.Step, seqs int) params {
 	p := k.base
 	p.Step, p.Fill = *step, int32(fill(k.resident, seqs, k.groups))
 	longest := int(step.SeqPages) << step.PageShift // that any of them can be; a split has no less than evenKeys of them
 	p.Splits = max(p.Fill, int32(even(k.resident, seqs, k.groups, longest/evenKeys)))
+	return p
+}
+
+// Launch computes the sequences of a step that have one new token; seqs is how many sequences the step has.
+func (k *Kernel) Launch(s *driver.Stream, step *kernels.Step, seqs int) error {
+	p := k.params(step, seqs)
 	return driver.Launch(s, k.kernel, driver.Grid{X: int(p.Splits), Y: k.groups, Z: seqs, Threads: threads}, &p)
 }

@@ -23,6 +23,9 @@ DEVICE Vec16 loadOnce(const void* p, bool in) {
   return v;
 }
 
+// UNIT is how many times too small a cache's numbers are multiplied.
+template <typename C> constexpr float UNIT = 1;
+
 // The low and the high 16-bit halves of two registers, side by side.
 DEVICE u32 lows(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x5410); }
 DEVICE u32 highs(u32 a, u32 b) { return __nvvm_prmt(a, b, 0x7632); }

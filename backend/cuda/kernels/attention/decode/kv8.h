@@ -2,8 +2,7 @@
 #pragma once
 #include "kv16.h"
 
-// UNIT is how many times too small dequantise leaves a number: E4M3 where there is no instruction for the conversion.
-template <typename C> constexpr float UNIT = 1;
+// E4M3 where there is no instruction for the conversion.
 #if __CUDA_ARCH__ < 900
 template <> constexpr float UNIT<f8> = F8_UNIT;
 #endif

@@ -21,7 +21,10 @@ struct DecodeParams {
   float eps;    // with NORM: RMSNorm of each head before rope, with these weights, [kSize]
   const float *queryNorm, *keyNorm;
 };
-constexpr int WARPS = 4, MAX_SPLITS = 64; // MAX_SPLITS: of a sequence; decode.go says the same
+#ifndef DECODE_WARPS
+#define DECODE_WARPS 4
+#endif
+constexpr int WARPS = DECODE_WARPS, MAX_SPLITS = 64; // MAX_SPLITS: of a sequence; decode.go says the same
 struct alignas(16) Numbers { float x[4]; };
 
 // BlockWork is what a block computes: query heads from head0 on of a sequence whose query is in this row, for one of `active` splits of its keys.

@@ -86,16 +86,22 @@ func bind(l *kernels.Loader, p prefillsm90.Problem, f variant) (*Kernel, error) 
 	if p.PageSize < MinPage {
 		return nil, fmt.Errorf("cuda: pages of %d tokens; prompts are read %d tokens at a time", p.PageSize, MinPage)
 	}
-	k := &Kernel{variant: f, order: orderOf(l, p), base: params{
-		Q: p.Q, Cache: p.Cache, Y: p.Y, Sinks: p.Sinks, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
-		Window: int32(p.Window), Scale: float32(p.Scale), Softcap: float32(p.Softcap),
-	}}
-	if p.Bidirectional {
-		k.base.Bidirectional = 1
-	}
+	k := &Kernel{variant: f, order: orderOf(l, p), base: baseOf(p)}
 	var err error
 	k.kernel, err = l.Kernel("attention/prefill_sm80/prefill", kernels.Name(f.name, p.Type), f.shared())
 	return k, err
+}
+
+// baseOf is a problem's parameters, but for the step's.
+func baseOf(p prefillsm90.Problem) params {
+	base := params{
+		Q: p.Q, Cache: p.Cache, Y: p.Y, Sinks: p.Sinks, Heads: int32(p.Heads), KVHeads: int32(p.KVHeads), KSize: int32(p.KSize), VSize: int32(p.VSize),
+		Window: int32(p.Window), Scale: float32(p.Scale), Softcap: float32(p.Softcap),
+	}
+	if p.Bidirectional {
+		base.Bidirectional = 1
+	}
+	return base
 }
 
 // Launch computes a step's tiles: Step.Tiles has pairs of sequence and first row, prefillsm90.TileRows apart. tokens is how many keys

@@ -36,5 +36,9 @@ func Find(l *kernels.Loader, q, cache graph.Type) (*driver.Kernel, error) {
 
 // Launch puts it on the stream: a warp a row, head and blockSize values, four heads a block.
 func Launch(s *driver.Stream, k *driver.Kernel, rows int, p *Params) error {
-	return driver.Launch(s, k, driver.Grid{X: rows, Y: (int(p.Heads) + 3) / 4, Z: (int(p.VSize) + blockSize - 1) / blockSize, Threads: 128}, p)
+	return driver.Launch(s, k, grid(rows, int(p.Heads), int(p.VSize)), p)
+}
+
+func grid(rows, heads, vSize int) driver.Grid {
+	return driver.Grid{X: rows, Y: (heads + 3) / 4, Z: (vSize + blockSize - 1) / blockSize, Threads: 128}
 }
