@@ -88,7 +88,7 @@ func NewActs(f ActFormat, buf []byte, m, k int) Acts {
 }
 
 // TiledActs is NewActs with Q8 in the layout that Mul reads sequentially: packed A, in BLIS's terms. Blocks of rows that lie a power
-// of two apart would map to the same cache sets. A batch of minBatchRows rows or more is [block][row]; many rows are
+// of two apart would map to the same cache sets. A batch, of as many rows as such kernels take, is [block][row]; many rows are
 // [K-block of kc][tile of mr rows][block][row of the tile]. Fewer rows, those that fill no tile, and all on tiers without
 // such kernels, lie as NewActs lays them.
 func TiledActs(tier Tier, buf []byte, m, k int) Acts {
@@ -96,7 +96,7 @@ func TiledActs(tier Tier, buf []byte, m, k int) Acts {
 	switch tiles := m / mr; {
 	case kernels.minTiles > 0 && tiles >= kernels.minTiles:
 		a.tiled = tiles * mr
-	case kernels.batch[layoutU8] != nil && m >= minBatchRows:
+	case kernels.batch[layoutU8] != nil && m >= minBatchRows && m <= streamRows:
 		a.rowStride, a.blockStride = q8BlockBytes, m*q8BlockBytes
 	}
 	return a

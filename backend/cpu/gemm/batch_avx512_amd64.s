@@ -9252,9 +9252,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func storeBatch(out *float32, ld int, sums *float32, rows int)
+// func storeBatchZ(out *float32, ld int, sums *float32, rows int)
 // Requires: AVX, AVX512F
-TEXT ·storeBatch(SB), NOSPLIT, $0-32
+TEXT ·storeBatchZ(SB), NOSPLIT, $0-32
 	MOVQ out+0(FP), DI
 	MOVQ ld+8(FP), SI
 	MOVQ sums+16(FP), AX

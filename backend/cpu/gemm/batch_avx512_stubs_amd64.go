@@ -49,10 +49,10 @@ func batchN4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float
 //go:noescape
 func batchM4Z(sums *float32, groups uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 
-// storeBatch copies sums, [rows][32], to out, whose rows lie ld bytes apart.
+// storeBatchZ copies sums, [rows][32], to out, whose rows lie ld bytes apart.
 //
 //go:noescape
-func storeBatch(out *float32, ld int, sums *float32, rows int)
+func storeBatchZ(out *float32, ld int, sums *float32, rows int)
 
 // prefetchOut prefetches rows of 32 numbers, ld bytes apart, for writing.
 //

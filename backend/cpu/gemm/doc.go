@@ -34,8 +34,8 @@
 // lowLayout), and widen with VPMADDWD only every few groups: two instructions for 32 products where moving signs takes four. A byte is two
 // such codes, and takes four, but of two multiplications where signs take three of the same ports; in tiles of many rows bytes are multiplied as words by
 // VPMADDWD (words.go), four as well, but with nothing to widen. From cache 256 rows reach 58 % of the
-// peak of VPMADDUBSW for Q4_0 on Zen 4, and 36 % for bytes on Zen 5, whose ceiling is 50, and 44 with the scales. Up to eleven rows codes are unpacked in registers, for up to six
-// rows at a time; a row then takes 32 cycles a block of 32 × 32 for four rows of Q4_0, and 50 alone, with all 32 features in a call.
+// peak of VPMADDUBSW for Q4_0 on Zen 4, and 36 % for bytes on Zen 5, whose ceiling is 50, and 44 with the scales. Up to six rows codes are unpacked in registers;
+// a row then takes 32 cycles a block of 32 × 32 for four rows of Q4_0, and 50 alone, with all 32 features in a call.
 //
 // AVX-512 kernels reach 70 % of the peak from a warm cache (a block takes 66 cycles, not 61, and the prologue and epilogue of a
 // tile of 32 blocks 90), and 66 % in matmuls of 512 rows with weights and outputs from memory, on both cores.
@@ -53,19 +53,21 @@
 // the peak, in every such format. They reach 80 % from cache, and on Zen 5 with AVX-VNNI 82 (Q6_K) to 89 (Q4_0), where scales every 32 left 59 to 75; docs/adr/004 has what that loses in precision. Q8_0 takes the same
 // path with its own scales, every 32.
 //
-// AVX2 without VNNI takes the same groups of activations, from 12 rows on, but codes of up to six bits stay what they are: VPMADDWD, which widens sums of
+// AVX2 without VNNI takes the same groups of activations, but codes of up to six bits stay what they are: VPMADDWD, which widens sums of
 // 16 bits anyway, multiplies by whole numbers that blocks' scales are of the group's, of up to 12 bits for codes of four, and what codes and minima are
 // off by is multiplied with the sums of the activations' bytes, in whole numbers as well, once for a group.
 // Sums of five and six bits start as if codes were signed, which leaves room in 16 bits for all products of a scale. Of each of the 24 vectors of a tile a block of
 // 32 takes eight VPMADDUBSW and 1.5 VPMADDWD on two ports, where floats every 32 take two multiplications more: the ceiling is 80 % of the peak of
-// VPMADDUBSW for codes of four bits instead of 72. Processors of Intel's have three ports for all of that and the additions in 16 bits: 61 % of the peak. For few rows making a panel
-// ready costs a sixth: it is unpacked half by half, 16 KiB that stay in any L1 cache, with two stores to each line, and the last tile has 2, 4 or 6 rows. On Zen 5, from cache, 256 rows reach 67 % with Q4_0 and Q4_K (62 and 56 before), 58 with Q5_K, Q3_K and Q2_K (52, 49, 43), 55 with Q6_K (42).
+// VPMADDUBSW for codes of four bits instead of 72. Processors of Intel's have three ports for all of that and the additions in 16 bits: 61 % of the peak. A panel
+// is unpacked half by half, 16 KiB that stay in any L1 cache, with two stores to each line, and the last tile has 2, 4 or 6 rows. On Zen 5, from cache, 256 rows reach 67 % with Q4_0 and Q4_K (62 and 56 before), 58 with Q5_K, Q3_K and Q2_K (52, 49, 43), 55 with Q6_K (42).
 //
-// Decode batches of 7 to 35 rows have weight-stationary kernels on AVX-512 machines (batchFunc): registers hold the codes of
+// Decode batches of 7 to 35 rows have weight-stationary kernels with AVX-512 and with AVX2 (batchFunc). With AVX-512 registers hold the codes of
 // a block of 32 k × 32 features, unpacked once, and the rows stream by up to six at a time, with their float sums in memory;
 // their activations are stored [block][row]. Of Q4_0, a block is 26 operations to unpack and 20 a row, 13 + 10 m cycles for m
 // rows. From the L1 cache it takes 187 cycles for 16 rows and 361 for 32, 69 and 71 % of the peak (Q6_K 259 and 482); in whole
-// matmuls from memory, on both cores, 224 and 403.
+// matmuls from memory, on both cores, 224 and 403. With AVX2 registers hold the codes of 16 features × 16 k, and sums of 16 bits wait in memory for the other 16 k; bytes, of
+// which activations are made words for each call, 8 k. For a row and block of 32 × 32 of Q4_0 that is 76 operations on Intel's three ports, 25.3 cycles (8 VPMADDUBSW, 7 VPADDW, and 4 to
+// widen and scale, of each of four vectors), and 96 for six bits, 136 for bytes. Emerald Rapids takes 26.5 and 64 cycles a block beside: 34.8, 31.0 and 29.6 with 8, 16 and 32 rows.
 //
 // # Float weights: row-major, as in the file
 //

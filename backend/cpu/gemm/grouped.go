@@ -12,12 +12,11 @@ import (
 // others. The error of both roundings is a fraction of the format's own (TestGroupedError), but matmuls of fewer rows do not have it, so
 // that a row's bits depend on how many rows the batch has.
 
-// minGroupedRows is the number of rows of activations from which on matmuls may be grouped where there are fast kernels for fewer, which unpack in registers;
-// see minScaledRows for others.
+// minGroupedRows is the number of rows of activations from which on matmuls may be grouped where there are batch kernels for fewer.
 const minGroupedRows = 36
 
-// Grouped reports whether m rows are enough for grouped matmuls. Fewer than minGroupedRows must also fill their tiles: so far that these take no more memory than
-// Q8 blocks, which 13, 14 and 19 rows do not, or, with kernels that multiply all of a tile, so far that it is no loss.
+// Grouped reports whether m rows are enough for grouped matmuls. Fewer than minGroupedRows must also fill their tiles, all of which kernels multiply, so far
+// that it is no loss.
 func Grouped(tier Tier, m int) bool {
 	k := tier.kernels()
 	full := 16*m >= k.fill*((m+mr-1)/mr*mr)

@@ -36,6 +36,8 @@ type kernels struct {
 	wideRow bool                   // dot kernels of one row of activations multiply NR rows of weights
 	batch   [layoutCount]batchFunc // of every code layout, or of none: then dot computes batches too
 
+	batchGroups func(rows int) uint64 // how batch is told how many rows there are
+
 	storeBatch  func(out *float32, ld int, sums *float32, rows int) // with batch: sums, [rows][32], go to out
 	prefetchOut func(out *float32, ld int, rows int)                // prefetches, for writing, what storeBatch will write
 	unpack      [layoutCount]func(panel, w *byte, blocks int)
@@ -55,7 +57,7 @@ type kernels struct {
 	// activations; nil where tile multiplies bytes.
 	wordTile    [layoutCount]wordsFunc
 	unpackWords func(panel, w *byte, blocks int)
-	widenBlocks func(words, scales, src *byte, step, n int)
+	widenBlocks func(words, scales *byte, to int, src *byte, step, n int)
 
 	// For grouped matmuls of so many rows or more; nil where there are none. requantScales turns the scales and minima of groups into ratios and offsets in
 	// place, and group scales; requant unpacks codes with those; quantizeGrouped rounds blocks × groups of a row of activations.

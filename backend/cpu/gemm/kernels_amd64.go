@@ -5,7 +5,7 @@ func (t Tier) kernels() *kernels { return tierKernels[t] }
 
 var tierKernels = [tierCount]*kernels{
 	Generic: genericKernels,
-	AVX2:    withWordTiles(withLowTiles(withWideRow(avx2Kernels(dotsY, [layoutCount]func(panel, w *byte, blocks int){}, peakLoop{peakMaddY, 12 * 64})))),
+	AVX2:    withBatches(withWordTiles(withLowTiles(withWideRow(avx2Kernels(dotsY, [layoutCount]func(panel, w *byte, blocks int){}, peakLoop{peakMaddY, 12 * 64}))))),
 	AVXVNNI: withGroupedTiles(withTiles(avx2Kernels(dotsV, unpacksV, peakLoop{peakDotY, 12 * 64}), 5,
 		byteTiles(tilesU8V, tilesU8MinV, tilesS8V, tilesS8MinV), unpacksV)),
 	AVX512:     avx512Kernels(false),
@@ -63,7 +63,7 @@ func withWideRow(k *kernels) *kernels {
 // avx512Kernels use 512-bit registers.
 func avx512Kernels(bf16 bool) *kernels {
 	k := &kernels{
-		rows: NR, dot: dotsZ, batch: batchesZ, storeBatch: storeBatch, prefetchOut: prefetchOut, unpack: unpacksZ, unpacked: [...]codeLayout{layoutU8, layoutS8}, lanes: 16,
+		rows: NR, dot: dotsZ, batch: batchesZ, batchGroups: batchGroups, storeBatch: storeBatchZ, prefetchOut: prefetchOut, unpack: unpacksZ, unpacked: [...]codeLayout{layoutU8, layoutS8}, lanes: 16,
 		tile: byteTiles(tilesU8Z, tilesU8MinZ, tilesS8Z, tilesS8MinZ), unpackTile: unpacksZ, minTiles: 6,
 		minGrouped: minGroupedRows, requantScales: requantScalesZ, requant: requantsZ, groupedTile: tilesGroupedZ, quantizeGrouped: quantizeGroupedZ,
 		scales: [scaleCount]scaleFunc{

@@ -104,7 +104,8 @@ const BesideBytes = 512
 // Beside is how many addresses of PrefetchBeside's a call of Mul uses with rows [from, to) of w and m rows of activations in Q8; 0: it takes none, since it waits
 // for memory itself or has no kernel that prefetches so.
 func Beside(tier Tier, w *Weights, from, to, m int) int {
-	if w.pack == nil || m < minBatchRows || m > streamRows || tier.kernels().batch[w.pack.layout] == nil {
+	kernels := tier.kernels()
+	if w.pack == nil || m < minBatchRows || m > streamRows || kernels.batch[w.pack.layout] == nil {
 		return 0
 	}
 	return (panels(to) - from/NR) * w.Cols / 32

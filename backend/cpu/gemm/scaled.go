@@ -9,12 +9,6 @@ type scaledFunc func(out *float32, ld int, fresh bool, w *byte, scale, off, grou
 // scaledKernels are those of a layout for tiles of 2, 4 and 6 rows of activations; those of fewer than mr are for the last tile.
 type scaledKernels [mr / 2]scaledFunc
 
-// minScaledRows is minGroupedRows for such matmuls: two tiles, which share what it takes to unpack codes and to make scales whole.
-const minScaledRows = 2 * mr
-
-// scaledFill is the part of a tile that rows must fill, in sixteenths, for it to take no more memory than their Q8 blocks, whatever the group.
-const scaledFill = 16 * (groupSums*(1+3+1) + groupBlock) / (mr * q8BlockBytes)
-
 // aheadCodes and aheadScales are the bytes that a tile's kernel prefetches in every block.
 const aheadCodes, aheadScales = 128, 64
 

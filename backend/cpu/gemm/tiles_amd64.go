@@ -34,12 +34,11 @@ var unpackTilesY = [layoutCount]func(panel, w *byte, blocks int){
 
 // withLowTiles adds those that multiply low codes, with floats or, in grouped matmuls, by whole scales.
 func withLowTiles(k *kernels) *kernels {
-	k = withTiles(k, 2, tilesY, unpackTilesY)
+	k = withTiles(k, minTilesY, tilesY, unpackTilesY)
 	k.unpackHalf = [layoutCount]func(panel, w *byte, blocks int){
 		layoutU4: unpackL4Y, layoutU5: unpackL5Y, layoutU6: unpackL6Y, layoutU3: unpackL3Y, layoutU2: unpackL2Y,
 	}
-	k.fill = scaledFill
-	k.minGrouped, k.wholeScales, k.wholeScalesMin, k.quantizeGrouped = minScaledRows, wholeScalesY, wholeScalesMinY, quantizeGroupedY
+	k.minGrouped, k.wholeScales, k.wholeScalesMin, k.quantizeGrouped = minGroupedRows, wholeScalesY, wholeScalesMinY, quantizeGroupedY
 	k.scaledTile = [layoutCount]scaledKernels{
 		layoutU4: {tilesScaledL4x2Y, tilesScaledL4x4Y, tilesScaledL4x6Y},
 		layoutU5: {tilesScaledL5x2Y, tilesScaledL5x4Y, tilesScaledL5x6Y},
@@ -49,6 +48,19 @@ func withLowTiles(k *kernels) *kernels {
 	}
 	k.factor = [layoutCount]float32{layoutU4: 16, layoutU5: 8, layoutU6: 4, layoutU3: 32, layoutU2: 64}
 	k.far = [layoutCount]float32{layoutU4: 128, layoutU2: 128}
+	return k
+}
+
+// minTilesY is the number of tiles from which on AVX2's tile kernels are used: fewer rows are a batch.
+const minTilesY = 6
+
+// withBatches adds the batch kernels of AVX2, which take any number of rows two at a time.
+func withBatches(k *kernels) *kernels {
+	k.batch = [layoutCount]batchFunc{
+		layoutU8: batchU8Y, layoutS8: batchS8Y, layoutU4: batchU4Y, layoutU5: batchU5Y, layoutU6: batchU6Y, layoutU3: batchU3Y, layoutU2: batchU2Y, layoutN4: batchN4Y, layoutM4: batchM4Y,
+	}
+	k.batchGroups = func(rows int) uint64 { return uint64(rows) }
+	k.storeBatch, k.prefetchOut = storeBatchY, prefetchOut
 	return k
 }
 

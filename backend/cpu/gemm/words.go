@@ -54,7 +54,7 @@ func (p *matmul) widenTiles(k0, k, n int) {
 	for row := range p.wholeTiles() * mr {
 		from := p.acts.blocksAt(p.actFrom+row, k)
 		tile := offset(words, row/mr*(n/32)*wordsBlock)
-		p.widenBlocks(offset(tile, row%mr*wordsRow), offset(tile, wordsScale+4*(row%mr)), from.first, from.blockStride, n/32)
+		p.widenBlocks(offset(tile, row%mr*wordsRow), offset(tile, wordsScale+4*(row%mr)), wordsBlock, from.first, from.blockStride, n/32)
 	}
 }
 

@@ -150,14 +150,15 @@ DATA magicY<>+16(SB)/8, $0x4b4000004b400000
 DATA magicY<>+24(SB)/8, $0x4b4000004b400000
 GLOBL magicY<>(SB), RODATA|NOPTR, $32
 
-// func widenBlocksY(words *byte, scales *byte, src *byte, step int, n int)
+// func widenBlocksY(words *byte, scales *byte, to int, src *byte, step int, n int)
 // Requires: AVX, AVX2
-TEXT ·widenBlocksY(SB), NOSPLIT, $0-40
+TEXT ·widenBlocksY(SB), NOSPLIT, $0-48
 	MOVQ words+0(FP), DI
 	MOVQ scales+8(FP), DX
-	MOVQ src+16(FP), SI
-	MOVQ step+24(FP), BX
-	MOVQ n+32(FP), CX
+	MOVQ src+24(FP), SI
+	MOVQ to+16(FP), R8
+	MOVQ step+32(FP), BX
+	MOVQ n+40(FP), CX
 
 loop:
 	VMOVDQU (SI), Y0
@@ -169,8 +170,8 @@ loop:
 	MOVL    32(SI), AX
 	MOVL    AX, (DX)
 	ADDQ    BX, SI
-	ADDQ    $0x000001a0, DI
-	ADDQ    $0x000001a0, DX
+	ADDQ    R8, DI
+	ADDQ    R8, DX
 	DECQ    CX
 	JNZ     loop
 	VZEROUPPER

@@ -4,10 +4,10 @@
 
 package gemm
 
-// widenBlocksY turns n Q8 blocks of a row, step bytes apart, into words and a scale.
+// widenBlocksY turns n Q8 blocks of a row, step bytes apart, into words and scales, to bytes apart.
 //
 //go:noescape
-func widenBlocksY(words *byte, scales *byte, src *byte, step int, n int)
+func widenBlocksY(words *byte, scales *byte, to int, src *byte, step int, n int)
 
 // unpackWordsY turns blocks of bytes of 16 rows into words.
 //

@@ -48,6 +48,7 @@ func batches(w emit.Width) func(*emit.Asm) {
 			b.kernel(w, f, consts)
 		}
 		storeBatch(w)
+		prefetchOut(w)
 	}
 }
 
@@ -254,13 +255,14 @@ func (b *batch) minima(act []Mem) {
 	b.Label(none)
 }
 
-// storeBatch writes the kernel that copies the sums of a batch to out, and the one that prefetches that memory before.
+// storeBatch writes the kernel that copies the sums of a batch to out.
 func storeBatch(w emit.Width) {
-	w.Func("storeBatch", "func(out *float32, ld int, sums *float32, rows int)",
-		"storeBatch copies sums, [rows][32], to out, whose rows lie ld bytes apart.")
+	name := "storeBatch" + w.Suffix()
+	w.Func(name, "func(out *float32, ld int, sums *float32, rows int)",
+		name+" copies sums, [rows][32], to out, whose rows lie ld bytes apart.")
 	out, ld, sums, rows := w.Arg("out", RDI), w.Arg("ld", RSI), w.Arg("sums", RAX), w.Arg("rows", RCX)
 	w.Label("loop")
-	for v := range 2 {
+	for v := range 128 / w.Bytes {
 		w.VMOVUPS(emit.At(sums, v*w.Bytes), w.Reg(v))
 		w.VMOVUPS(w.Reg(v), emit.At(out, v*w.Bytes))
 	}
@@ -270,13 +272,16 @@ func storeBatch(w emit.Width) {
 	w.JNZ(LabelRef("loop"))
 	w.VZEROUPPER()
 	w.RET()
+}
 
+// prefetchOut writes the kernel that prefetches the memory that storeBatch will write.
+func prefetchOut(w emit.Width) {
 	w.Func("prefetchOut", "func(out *float32, ld int, rows int)",
 		"prefetchOut prefetches rows of 32 numbers, ld bytes apart, for writing.")
-	out, ld, rows = w.Arg("out", RDI), w.Arg("ld", RSI), w.Arg("rows", RCX)
+	out, ld, rows := w.Arg("out", RDI), w.Arg("ld", RSI), w.Arg("rows", RCX)
 	w.Label("loop")
-	for v := range 2 {
-		w.PREFETCHW(out, v*w.Bytes)
+	for line := range 2 {
+		w.PREFETCHW(out, 64*line)
 	}
 	w.ADDQ(ld, out)
 	w.SUBQ(Imm(1), rows)

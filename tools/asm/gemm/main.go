@@ -28,6 +28,7 @@ var files = []emit.File{
 	{Name: "grouped_avx2", Build: scaledGroups(avx2)},
 	{Name: "grouped_avxvnni", Build: grouped(avxVNNI)},
 	{Name: "batch_avx512", Build: batches(avx512)},
+	{Name: "batch_avx2", Build: batches256(avx2)},
 	{Name: "tiles_avxvnni", Build: tiles256(avxVNNI)},
 	{Name: "tiles_avx2", Build: tiles256(avx2)},
 	{Name: "words_avx2", Build: words(avx2)},

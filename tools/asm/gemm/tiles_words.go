@@ -43,9 +43,9 @@ func evenAndOdd(w emit.Width, src, even VecPhysical) {
 // widenBlocks writes the conversion of a row's Q8 blocks.
 func widenBlocks(w emit.Width) {
 	name := "widenBlocks" + w.Suffix()
-	w.Func(name, "func(words, scales, src *byte, step, n int)", name+" turns n Q8 blocks of a row, step bytes apart, into words and a scale.")
+	w.Func(name, "func(words, scales *byte, to int, src *byte, step, n int)", name+" turns n Q8 blocks of a row, step bytes apart, into words and scales, to bytes apart.")
 	to, scales, src := w.Arg("words", RDI), w.Arg("scales", RDX), w.Arg("src", RSI)
-	step, n := w.Arg("step", RBX), w.Arg("n", RCX)
+	apart, step, n := w.Arg("to", R8), w.Arg("step", RBX), w.Arg("n", RCX)
 	w.Label("loop")
 	w.Move(emit.At(src, 0), Y0)
 	evenAndOdd(w, Y0, Y1)
@@ -54,8 +54,8 @@ func widenBlocks(w emit.Width) {
 	w.MOVL(emit.At(src, q8Scale), RAX.As32())
 	w.MOVL(RAX.As32(), emit.At(scales, 0))
 	w.ADDQ(step, src)
-	w.Advance(to, wordsBlock)
-	w.Advance(scales, wordsBlock)
+	w.ADDQ(apart, to)
+	w.ADDQ(apart, scales)
 	w.DECQ(n)
 	w.JNZ(LabelRef("loop"))
 	w.VZEROUPPER()
