@@ -8,7 +8,7 @@ ENTRY = $(if $(filter linux/amd64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOAR
 TAG := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 VERSION = $(if $(TAG),-X main.version=$(TAG))
 
-.PHONY: build static packages ptx sdk check quick fmt vet lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts rankfaults arm64 systems manifests
+.PHONY: build static packages ptx sdk check quick fmt vet types lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts rankfaults arm64 systems manifests
 
 # Where limits of memory are tiny, -E has the program say so in place of the Go runtime's stack trace (cmd/ridge/entry_linux_amd64.s).
 build:
@@ -28,7 +28,7 @@ packages: build
 	rm -rf .out/man && ./ridge man .out/man && gzip -9n .out/man/*.1
 	for kind in deb rpm; do VERSION=$$(./ridge version | cut -d' ' -f2) GOARCH=$$($(GO) env GOARCH) $(NFPM) package --config packaging/nfpm.yaml --packager $$kind --target .out/ || exit 1; done
 
-check: fmt vet lint generated test
+check: fmt vet types lint generated test
 
 # The loop for every day: everything is built, and the packages with changes that are not committed (or else those of the last
 # commit), and those of the folder above, are vetted and tested, with the short tests; imports and sizes of files are checked.
@@ -46,10 +46,17 @@ quick: fmt
 fmt:
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$bad" || { echo "run gofmt -w on:"; echo "$$bad"; exit 1; }
 
-# For arm64, what has code of its own for a processor.
+# For arm64, what has assembly of its own: vet compares it with its declarations, and its tests are linked. Other differences of systems are types' matter.
+ARM64 = $(addprefix ./,$(sort $(patsubst %/,%,$(dir $(shell git ls-files -co --exclude-standard '*_arm64.s')))))
 vet:
 	$(GO) vet ./...
-	GOARCH=arm64 $(GO) vet $$( (git ls-files -co --exclude-standard '*_arm64*.go' '*_arm64.s' '*_amd64*.go'; git grep -lE --untracked '^//go:build .*(amd64|arm64)' -- '*.go') | xargs dirname | sort -u | sed 's,^,./,')
+	GOARCH=arm64 $(GO) vet $(ARM64)
+	@d=$$(mktemp -d) && trap "rm -r $$d" EXIT && GOARCH=arm64 $(GO) test -vet=off -c -o $$d/ $(ARM64)
+
+# All packages and tests, as the type checker reads them for the systems that a release is built for. Compiling and linking the program for each takes ten times
+# as long: see systems.
+types:
+	$(GO) run -C tools ./systems linux/arm64 darwin/arm64 windows/amd64
 
 # staticcheck's version is pinned in tools/go.mod.
 lint: .bin/staticcheck
@@ -138,6 +145,6 @@ arm64:
 	GOARCH=arm64 $(GO) test -vet=off -exec 'qemu-aarch64 -cpu max' -short -skip /generic -timeout 30m ./backend/cpu/...
 	GOARCH=arm64 $(GO) test -vet=off -exec 'qemu-aarch64 -cpu cortex-a72' -short -skip /generic -timeout 30m ./backend/cpu/vec ./backend/cpu/attn ./backend/cpu/gemm
 
-# The systems that a release is built for.
+# The program for the systems that a release is built for, which a release is to do: CI has types alone.
 systems:
 	@for s in linux/arm64 darwin/arm64 windows/amd64; do echo "systems: $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build -o /dev/null ./cmd/ridge || exit 1; done

@@ -3,13 +3,10 @@ package convert
 import (
 	"bytes"
 	"context"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/ridge-llm/ridge/weights"
@@ -99,36 +96,6 @@ func TestMergeRefuses(t *testing.T) {
 		_, err := Merge(context.Background(), demoModel, []Merged{{demoAdapter, float32(scale)}}, out, Options{})
 		if err == nil || !strings.Contains(err.Error(), "scale of adapter "+demoAdapter) {
 			t.Errorf("scale %g: %v", scale, err)
-		}
-	}
-}
-
-// TestCopyRest: what lies beside the weights is copied, also where the model was named by its file of weights; other weights, folders and FIFOs are not.
-func TestCopyRest(t *testing.T) {
-	from := t.TempDir()
-	for _, name := range []string{"config.json", "tokenizer.json", "README.md", "model.safetensors", "model.safetensors.index.json", "consolidated.00.pth", "model-Q4_0.gguf", ".cache"} {
-		if err := os.WriteFile(filepath.Join(from, name), []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(os.Mkdir(filepath.Join(from, "original"), 0o700), syscall.Mkfifo(filepath.Join(from, "pipe"), 0o600), os.Symlink("original", filepath.Join(from, "link"))); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{from, filepath.Join(from, "model.safetensors")} {
-		to := t.TempDir()
-		if err := copyRest(path, to); err != nil {
-			t.Fatal(err)
-		}
-		entries, err := os.ReadDir(to)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
-		if want := []string{"README.md", "config.json", "tokenizer.json"}; !slices.Equal(names, want) {
-			t.Errorf("%s: copied are %q, want %q", path, names, want)
 		}
 	}
 }
