@@ -116,8 +116,6 @@ func (l Layout) check(o Options) error {
 		return nil
 	case all.Method == pass.Ring && device.OnGPU(o.Backend):
 		return fmt.Errorf("ridge: the layout %s on Backend %s: GPUs attend to divided rows by heads; take --sp-method %s, or the CPU", all, o.Backend, pass.Ulysses)
-	case (all.Data > 1 || all.Expert > all.Tensor) && device.OnGPU(o.Backend):
-		return fmt.Errorf("ridge: the layout %s on Backend %s: GPUs do not exchange the rows of experts; take --tp or --pp, or the CPU", all, o.Backend)
 	case all.Data > 1 && (o.Swap > 0 || o.keepsPages()):
 		return fmt.Errorf("ridge: the layout %s: pages of devices that have requests of their own stay there; leave Swap (--swap-space), KVOffload (--kv-host-memory, --kv-disk, --kv-shared) and KVTransfer (--role) out", all)
 	case len(o.EarlyExit.Layers) > 0:

@@ -11,9 +11,15 @@ type Exchanger interface {
 // RowDivider is an Exchanger that computes steps whose rows several devices divide, with what they exchange, in one go. It divides them by heads where they attend (Ulysses).
 type RowDivider interface {
 	Exchanger
-	// RunDivided is Device.Run of launches of which wide says for each whether it computes rows of the whole step, or exchanges rows, or computes those of own, this device's part of it,
-	// which may have none. Device i has the rows of whole from first[i] to first[i+1].
-	RunDivided(launches []Launch, wide []bool, whole, own *Batch, first []int32) error
+	// RunDivided is Device.Run of launches of which wide says for each whether it computes rows of the whole step, or exchanges rows, or computes those that have come to the device's experts, or else rows of
+	// own, this device's part of the step, which may have none. Where devices have sequences of their own, whole has no tables.
+	RunDivided(launches []Launch, wide []bool, whole, own *Batch, by Division) error
+}
+
+// Division says how devices divide the rows of a step, which are counted device by device.
+type Division struct {
+	First  []int32 // of each device, its first row, and the end of the last's
+	Logits []int32 // the rows whose logits are wanted, in the order of whole.LogitsIndices
 }
 
 // Gatherer is what the devices of a group find each other through: a comm.Communicator.
@@ -27,6 +33,8 @@ type Gatherer interface {
 type Peers interface {
 	// Bind gives the launch of a collective of the group.
 	Bind(n *graph.Node, a Args) (Launch, error)
+	// Moves reports whether Bind has a launch for a node in which devices that divide rows exchange some. Ranks of a group say the same.
+	Moves(n *graph.Node) bool
 	// Abort ends what waits for other ranks, on this one, and what would wait: the device is lost then. Any goroutine may call it.
 	Abort(err error)
 	// Close leaves the group. No step may be under way on any rank; all leave at about the same time. To leave again is nothing.

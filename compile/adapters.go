@@ -48,8 +48,8 @@ func (p *Program) segments(launches []backend.Launch, nodes []*graph.Node) []seg
 		return segments(launches, rows)
 	}
 	s := segment{launches: launches, wide: make([]bool, len(rows))}
-	for i := range rows {
-		s.wide[i] = rows[i] == allRows
+	for i, n := range nodes {
+		s.wide[i] = rows[i] != ownRows || isDispatch(n.Op)
 	}
 	return []segment{s}
 }

@@ -36,7 +36,7 @@ func (r *Ranks) Set(e pass.Exchange, group comm.Communicator) {
 type segment struct {
 	launches []backend.Launch
 	rows     rowsOf // that they compute
-	wide     []bool // not nil: the device computes own rows and those of all in one go, and this says which each launch is of
+	wide     []bool // not nil: the device computes own rows and those of all in one go, and this says which each launch is of: rows that have come to experts are among those of all
 	then     together
 }
 
@@ -211,7 +211,8 @@ func (p *Program) run(all []segment, b *backend.Batch) error {
 	for _, s := range all {
 		rows := batches[s.rows]
 		if s.wide != nil {
-			if err := p.dev.(backend.RowDivider).RunDivided(s.launches, s.wide, b, batches[ownRows], p.seq.first); err != nil {
+			whole, logits := p.seq.whole(b)
+			if err := p.dev.(backend.RowDivider).RunDivided(s.launches, s.wide, whole, batches[ownRows], backend.Division{First: p.seq.first, Logits: logits}); err != nil {
 				return err
 			}
 			continue

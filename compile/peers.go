@@ -85,7 +85,7 @@ func (r *Ranks) of(op graph.Op) backend.Peers {
 // dividesRows tells the ops that devices which divide rows exchange by themselves, where they are of all in a graph.
 func dividesRows(op graph.Op) bool {
 	switch op.(type) {
-	case graph.GatherRows, graph.OwnRows, graph.ToHeads, graph.FromHeads, graph.GatherSelected:
+	case graph.GatherRows, graph.OwnRows, graph.ToHeads, graph.FromHeads, graph.GatherSelected, graph.Dispatch, graph.Combine:
 		return true
 	}
 	return false
@@ -94,10 +94,8 @@ func dividesRows(op graph.Op) bool {
 // hostRows has the host move what devices that divide rows exchange, if they cannot do all of it in a graph.
 func (r *Ranks) hostRows(g *graph.Graph, dev backend.Device) {
 	_, divides := dev.(backend.RowDivider)
-	r.hosted[pass.OfSequence] = r.hosted[pass.OfSequence] || !divides || g.Sequence.Own ||
-		slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
-			return !dividesRows(n.Op) && (isExchange(n.Op) || isDispatch(n.Op) || isRing(n.Op))
-		})
+	r.hosted[pass.OfSequence] = r.hosted[pass.OfSequence] || !divides || r.sequence == nil ||
+		slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return isRing(n.Op) || dividesRows(n.Op) && !r.sequence.Moves(n) })
 }
 
 // FitTo is pass.Layout.Fit for devices of a kind: those that divide rows by themselves do so by Ulysses, unless the layout says how.
@@ -123,6 +121,9 @@ func (p *Program) collective(n *graph.Node, weights map[*graph.Weight]placed) (l
 		return l, "host", err
 	}
 	a := backend.Args{Limits: p.limits}
+	if p.seq != nil && p.seq.Own { // there are rows of all devices
+		a.Limits = p.seq.all
+	}
 	for _, v := range n.In {
 		a.In = append(a.In, p.buffer(v))
 	}

@@ -19,6 +19,9 @@ type sequence struct {
 	every       []int32        // row of the step
 	seqOf       []int32        // of each of them
 	local       backend.Batch
+	ordered     backend.Batch // see whole
+	moved       []int32       // of each row of the step, its number device by device
+	logits      []int32
 	// Rows that have come to this device's experts: see dispatch.
 	arrived backend.Batch
 	to      []int32 // of each sequence of the step: its number in local; -1: it has no rows here
@@ -75,6 +78,28 @@ func (s *sequence) divide(b *backend.Batch) {
 		s.first = append(s.first, s.first[len(s.first)-1]+int32(len(rows)))
 	}
 	s.take(b)
+}
+
+// whole is the step's batch for what computes rows of all devices, and the rows whose logits are wanted, counted device by device as first counts them. Where devices have sequences of their own, pages
+// and states are of each, and it has none.
+func (s *sequence) whole(b *backend.Batch) (all *backend.Batch, logits []int32) {
+	if !s.Own {
+		return b, b.LogitsIndices
+	}
+	s.ordered = *b
+	s.ordered.Tables = nil
+	s.moved = append(s.moved[:0], b.Tokens...) // of that length
+	at := int32(0)
+	for _, rows := range s.rows {
+		for _, r := range rows {
+			s.moved[r], at = at, at+1
+		}
+	}
+	s.logits = s.logits[:0]
+	for _, r := range b.LogitsIndices {
+		s.logits = append(s.logits, s.moved[r])
+	}
+	return &s.ordered, s.logits
 }
 
 // holds makes the number of a page among those of all devices that among this one's; false: it is another one's.

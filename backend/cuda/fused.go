@@ -218,6 +218,9 @@ func (d *Device) ready(launches []backend.Launch) ([]*launch, error) {
 		return nil, err
 	}
 	for _, g := range d.groups { // kernels that wait for other ranks must not keep one that shares their GPU from loading its own
+		if !slices.ContainsFunc(list, func(l *launch) bool { return l.of == g }) {
+			continue // other ranks may have no such launches
+		}
 		if err := g.barrier(); err != nil {
 			return nil, err
 		}

@@ -28,12 +28,16 @@ func (p *peers) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 			put, err = p.bindMessage(n.Out[0], a.Out[0], o.From, false)
 		case graph.GatherRows, graph.OwnRows, graph.ToHeads, graph.FromHeads, graph.GatherSelected:
 			put, err = p.bindRows(n, a)
+		case graph.Dispatch:
+			put, err = p.bindDispatch(n, a, o)
+		case graph.Combine:
+			put, err = p.bindCombine(n, a, o)
 		default:
 			err = fmt.Errorf("cuda: GPUs do not exchange %s", n.Op.Name())
 		}
 		return err
 	})
-	return &launch{text: n.Out[0].Name, put: put}, err
+	return &launch{text: n.Out[0].Name, put: put, of: p}, err
 }
 
 // ranks checks that a node is for as many ranks as there are.

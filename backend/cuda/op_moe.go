@@ -12,7 +12,7 @@ import (
 // moes lists the kernels of a block of experts, the fastest first.
 func (d *Device) moes(n *graph.Node) []backend.Kernel {
 	o, x := n.Op.(graph.MoE), n.In[0]
-	if o.Sources != 0 || o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop || n.Out[0].Type != x.Type || !kernels.Plain(x.Type) {
+	if o.Experts > moe.MaxExperts || o.TopK > moe.MaxTop || n.Out[0].Type != x.Type || !kernels.Plain(x.Type) {
 		return nil
 	}
 	if o.Clamp == 0 && !hasExpertFn(o.Fn) {
@@ -71,8 +71,11 @@ func moeRoom(n *graph.Node, lim backend.Limits, base driver.Ptr, unfused bool) (
 
 // countOf is the index in a step's counts of the number of rows of a kind.
 func countOf(r graph.Rows) int {
-	if r == graph.Logits {
+	switch r {
+	case graph.Logits:
 		return kernels.CountLogits
+	case graph.Arrived:
+		return kernels.CountArrived
 	}
 	return kernels.CountTokens
 }

@@ -12,11 +12,24 @@ import (
 
 var _ backend.RowDivider = (*Device)(nil)
 
+// Moves implements backend.Peers: our kernels do; with NCCL, which would have to know the lengths of messages on the host, the host moves rows.
+func (p *peers) Moves(n *graph.Node) bool {
+	if !p.own {
+		return false
+	}
+	switch o := n.Op.(type) {
+	case graph.GatherRows, graph.OwnRows, graph.ToHeads, graph.FromHeads, graph.GatherSelected:
+		return true
+	case graph.Dispatch:
+		return collective.FitsDispatch(n.In[0].Type, n.In[0].Axis.Len(), o.Ranks) == nil
+	case graph.Combine:
+		return collective.FitsDispatch(n.In[0].Type, n.In[0].Axis.Len(), o.Ranks) == nil
+	}
+	return false
+}
+
 // bindRows binds what GPUs exchange that divide the rows of steps: rows of each, or columns of them.
 func (p *peers) bindRows(n *graph.Node, a backend.Args) (func(*step) error, error) {
-	if !p.own {
-		return nil, errors.New("cuda: GPUs that divide the rows of steps (--sp) exchange them by Ridge's own kernels, which need GPUs that reach each other's memory and no --rank-transport nccl; take --tp")
-	}
 	v, out, x, y := n.In[0], n.Out[0], at(a.In[0]), at(a.Out[0])
 	width, whole, ranks, rank := v.Axis.Len(), out.Axis.Len(), p.group.Ranks, p.group.Rank
 	var to, from func(s *step, r int) collective.Block

@@ -37,7 +37,8 @@ type peers struct {
 	ending sync.Mutex
 	abort  []byte // pinned: a word that kernels look at; nil: the group is closed
 
-	nccl ncclGroup
+	nccl    ncclGroup
+	routing routing
 }
 
 var _ backend.Exchanger = (*Device)(nil)

@@ -12,6 +12,7 @@ type launch struct {
 	put      func(s *step) error
 	link     func(links) error // does what is left once all nodes of a program are bound; nil: nothing
 	prologue *prologue         // of products that compute a norm themselves; nil of others
+	of       *peers            // the group that does it together; nil: this GPU alone does
 }
 
 // String implements backend.Launch.
@@ -32,10 +33,9 @@ func (d *Device) run(launches []backend.Launch, b *backend.Batch) error {
 }
 
 // RunDivided implements backend.RowDivider. Such steps are not recorded.
-func (d *Device) RunDivided(launches []backend.Launch, wide []bool, whole, own *backend.Batch, first []int32) error {
+func (d *Device) RunDivided(launches []backend.Launch, wide []bool, whole, own *backend.Batch, by backend.Division) error {
 	return d.do(func() error {
-		return d.stepsWith(launches, []*backend.Batch{whole, own}, func(list []*launch, of []step) error {
-			of[0].first = first
+		return d.stepsWith(launches, []*backend.Batch{whole, own}, &by, func(list []*launch, of []step) error {
 			for i, l := range list {
 				s := &of[0]
 				if !wide[i] {
@@ -55,11 +55,11 @@ func (d *Device) RunDivided(launches []backend.Launch, wide []bool, whole, own *
 
 // stepWith is stepsWith of one batch.
 func (d *Device) stepWith(launches []backend.Launch, b *backend.Batch, do func([]*launch, *step) error) error {
-	return d.stepsWith(launches, []*backend.Batch{b}, func(list []*launch, of []step) error { return do(list, &of[0]) })
+	return d.stepsWith(launches, []*backend.Batch{b}, nil, func(list []*launch, of []step) error { return do(list, &of[0]) })
 }
 
-// stepsWith lays a step's data out on the device and has do put the program's launches on the stream. A step whose rows are divided has several batches, of which the first is of all.
-func (d *Device) stepsWith(launches []backend.Launch, batches []*backend.Batch, do func([]*launch, []step) error) error {
+// stepsWith lays a step's data out on the device and has do put the program's launches on the stream. A step whose rows are divided has several batches, of which the first is of all, and by says how they are.
+func (d *Device) stepsWith(launches []backend.Launch, batches []*backend.Batch, by *backend.Division, do func([]*launch, []step) error) error {
 	if len(launches) == 0 {
 		return nil
 	}
@@ -73,8 +73,10 @@ func (d *Device) stepsWith(launches []backend.Launch, batches []*backend.Batch, 
 	if err != nil {
 		return err
 	}
-	if err := d.swap.before(b, st.lim.PageSize); err != nil {
-		return err
+	for _, b := range batches {
+		if err := d.swap.before(b, st.lim.PageSize); err != nil {
+			return err
+		}
 	}
 	if err := d.awaitAdapters(b); err != nil {
 		return err
@@ -88,6 +90,9 @@ func (d *Device) stepsWith(launches []backend.Launch, batches []*backend.Batch, 
 		}
 		of[i] = pack(&w, b, sh, st.lim, st.varying)
 		of[i].buffer = buffer
+	}
+	if by != nil {
+		of[0].first, of[0].LogitsIndices = by.First, w.ints(len(by.Logits), by.Logits)
 	}
 	if err := d.stream.Record(buffer.began); err != nil {
 		return err

@@ -168,7 +168,7 @@ func stepBytes(lim backend.Limits, pairs int) int {
 // pack lays a batch out for a shape.
 func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*graph.Rotation) step {
 	s := step{shape: sh, given: b.Embeddings, givenRows: b.EmbeddingRows}
-	s.Counts = w.ints(kernels.Counts, []int32{int32(len(b.Tokens)), int32(b.Seqs()), int32(len(b.LogitsIndices))})
+	s.Counts = w.ints(kernels.Counts, []int32{int32(len(b.Tokens)), int32(b.Seqs()), int32(len(b.LogitsIndices)), int32(len(b.Tokens))})
 	s.ids = w.ints(sh.tokens, b.Tokens)
 	s.Positions = w.ints(sh.axes*sh.tokens, b.Positions)
 	clear(w.host[w.used:][:4*sh.tokens]) // where segments are not told, all tokens are of the first

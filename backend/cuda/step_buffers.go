@@ -80,7 +80,7 @@ func (st *steps) free(batches int) (*stepBuffer, error) {
 	for _, r := range st.varying {
 		pairs += r.Dim/2 + 4
 	}
-	if n := batches * stepBytes(st.lim, pairs); len(s.host) < n {
+	if n := batches*stepBytes(st.lim, pairs) + (batches-1)*arrayBytes(st.lim.Logits); len(s.host) < n { // rows of logits by another count
 		return s, st.grow(n)
 	}
 	return s, s.done.Synchronize()

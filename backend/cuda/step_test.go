@@ -93,7 +93,7 @@ func checkPacked(t *testing.T, b *backend.Batch, s *step, lim backend.Limits, at
 			t.Errorf("%s are %v, want %v", what, got, want)
 		}
 	}
-	same("counts", s.Counts, []int32{kernels.CountTokens: int32(tokens), kernels.CountSeqs: int32(seqs), kernels.CountLogits: int32(len(b.LogitsIndices))})
+	same("counts", s.Counts, []int32{kernels.CountTokens: int32(tokens), kernels.CountSeqs: int32(seqs), kernels.CountLogits: int32(len(b.LogitsIndices)), kernels.CountArrived: int32(tokens)})
 	same("tokens", s.ids, b.Tokens)
 	if s.axes == 1 {
 		same("positions", s.Positions, b.Positions)

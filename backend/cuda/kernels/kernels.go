@@ -24,6 +24,7 @@ const (
 	CountTokens = iota
 	CountSeqs
 	CountLogits
+	CountArrived // rows that have come to this device's experts, which kernels of the step count
 	Counts
 )
 

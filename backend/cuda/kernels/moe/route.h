@@ -7,7 +7,7 @@
 struct RouteParams {
   Step step;
   const void* scores; // [rows, experts]
-  int* chosen;        // [rows × top] experts, the best first
+  int* chosen;        // [rows × top] experts, the best first; NONE
   float* share;       // [rows × top] the weights of their results
   int* slot;          // [rows × top] their slots
   int* row;           // [slots] the row of each
@@ -22,6 +22,9 @@ struct RouteParams {
 
 // What RouteParams.ofAll and its like in other launches say of shares: softmax over the chosen experts' scores, over all scores, or the scores themselves.
 enum { OF_CHOSEN, OF_ALL, GIVEN };
+
+// NONE is in place of an expert where a row has fewer with a share than it may: those that are on this device, of rows that have come from others.
+constexpr int NONE = -1;
 
 constexpr int MAX_EXPERTS = 1024, MAX_TOP = 64, ROUTE_THREADS = 512, ALONE_ROWS = 16;
 
@@ -126,8 +129,9 @@ template <typename T, int PER> DEVICE void chooseRow(const RouteParams& p, int r
   UNROLL for (int i = 0; i < PLACES; i++) {
     int k = lane() + 32 * i, at = r * p.top + k;
     if (k >= p.top) continue;
-    p.chosen[at] = c.expert[i], p.share[at] = c.share[i];
-    if (keep) keep[at] = c.expert[i];
+    int expert = p.ofAll == GIVEN && c.share[i] == 0 ? NONE : c.expert[i];
+    p.chosen[at] = expert, p.share[at] = c.share[i];
+    if (keep) keep[at] = expert;
   }
 }
 
