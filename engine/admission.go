@@ -99,9 +99,6 @@ func (a *admission) prepare(ctx context.Context, r Request) (*request, error) {
 	if err != nil {
 		return nil, &InvalidError{Reason: err.Error()}
 	}
-	if name := r.Params.Chained(); name != "" && a.prog.CanSample() && a.diffusion == nil {
-		return nil, invalid("%s is done where the processor samples, and this model's device samples by itself; leave it out, or run the model on the processor", name)
-	}
 	q := &request{Request: r, ctx: ctx, sampling: state}
 	q.salt = kv.Salt{Own: r.Salt} // with adapters, activate says it
 	q.Salt = adapterSalt(r.Salt, r.Adapters, 0)

@@ -27,7 +27,7 @@ type several struct {
 }
 
 func (s *several) runsAhead() bool { return s.ahead }
-func (s *several) work() int       { return 0 }
+func (s *several) work(*InFlight) int       { return 0 }
 func (s *several) drain()          {}
 
 func (s *several) likely(*InFlight, *output, int) int32 { return 0 }

@@ -56,10 +56,10 @@ func (r *request) retarget(runsAhead bool) {
 }
 
 // canRunAhead reports whether the step that is scheduled can be launched before the one in flight is collected. It cannot when
-// a request is to give back pages, when it waits for drafts, when hidden states must be read before they are overwritten, and while requests are retried alone.
+// a request is to give back pages, when it waits for drafts, when hidden states must be read before they are overwritten, or logits that the host samples from, and while requests are retried alone.
 // It gains nothing when all that it computes are answers whose tokens the host has to see before it can tell what may follow.
 func (l *loop) canRunAhead(current *InFlight) bool {
-	if !l.pool.sampler.runsAhead() || l.speculation.waits.batch || len(l.isolated.requests) > 0 || len(l.queue.schedule.Preempt) > 0 || l.hidden.due(current) {
+	if !l.pool.sampler.runsAhead() || l.speculation.waits.batch || len(l.isolated.requests) > 0 || len(l.queue.schedule.Preempt) > 0 || l.hidden.due(current) || current.sampledOnHost() {
 		return false
 	}
 	for _, c := range l.queue.schedule.Chunks {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ridge-llm/ridge/backend/sampling"
@@ -25,8 +26,8 @@ type sampler interface {
 	likely(f *InFlight, o *output, i int) int32
 	// promptChoice is the log-probability of the token that a row predicts, likewise.
 	promptChoice(f *InFlight, p *promptRow, thread int) (sample.Choice, error)
-	// work is how much choice computes for an output, in logits.
-	work() int
+	// work is how much choice computes for the outputs of a step, in logits.
+	work(f *InFlight) int
 	// drain waits for the steps in flight and drops their results.
 	drain()
 }
@@ -34,7 +35,7 @@ type sampler interface {
 // newSampler is the sampler for a program, to be used by so many threads. onHost says that whole rows of logits are needed, whatever the device can do.
 func newSampler(prog compile.Runner, threads int, onHost bool) sampler {
 	if prog.CanSample() && !onHost {
-		return &deviceSampler{prog: prog, ahead: prog.RunsAhead()}
+		return &deviceSampler{prog: prog, ahead: prog.RunsAhead(), samplers: make([]sample.Sampler, threads)}
 	}
 	h := &hostSampler{prog: prog, samplers: make([]sample.Sampler, threads)}
 	if !prog.HostReads() {
@@ -43,16 +44,25 @@ func newSampler(prog compile.Runner, threads int, onHost bool) sampler {
 	return h
 }
 
-// deviceSampler has the device sample (backend.Sampler).
+// deviceSampler has the device sample (backend.Sampler). Requests with samplers that it has not (llama.cpp's own) are sampled by the host, from their rows of the
+// logits, which are copied; see request.onHost.
 type deviceSampler struct {
 	prog     compile.Runner
 	ahead    bool // steps can have placeholders
 	inFlight int  // steps whose results have not been waited for
+
+	samplers []sample.Sampler // of each thread
+	rows     []float32        // of requests that the host samples for
 }
 
 func (s *deviceSampler) runsAhead() bool { return s.ahead }
 
-func (s *deviceSampler) work() int { return 0 }
+func (s *deviceSampler) work(f *InFlight) (n int) {
+	for i := range f.outputs {
+		n += len(f.outputs[i].logits)
+	}
+	return n
+}
 
 // sample describes the outputs' tokens to the device. A grammar says what each may be while the device computes the logits.
 func (s *deviceSampler) sample(f *InFlight) error {
@@ -63,6 +73,12 @@ func (s *deviceSampler) sample(f *InFlight) error {
 			continue
 		}
 		if o.sampled = 1; r.Forced != nil {
+			continue
+		}
+		if r.onHost() {
+			if o.sampled = o.rows; r.Grammar != nil {
+				r.findMask(s.prog.Vocab())
+			}
 			continue
 		}
 		future := -1
@@ -128,17 +144,51 @@ func (f *InFlight) nextSample() *sampling.Sample {
 }
 
 func (s *deviceSampler) wait(f *InFlight, _ func() time.Time) (err error) {
-	if f.worked, err = s.prog.SampleResults(f.results[:len(f.samples)]); err == nil {
-		s.inFlight--
+	if f.worked, err = s.prog.SampleResults(f.results[:len(f.samples)]); err != nil {
+		return err
 	}
-	return err
+	s.inFlight--
+	return s.read(f)
 }
 
-func (s *deviceSampler) choice(f *InFlight, o *output, i, _ int) (sample.Choice, error) {
+// read copies the logits of outputs that the host samples. Siblings have a copy each.
+func (s *deviceSampler) read(f *InFlight) error {
+	rows, vocab := 0, s.prog.Vocab()
+	for i := range f.outputs {
+		if o := &f.outputs[i]; o.request.onHost() && !o.void() {
+			rows += o.rows
+		}
+	}
+	if rows == 0 {
+		return nil
+	}
+	s.rows = slices.Grow(s.rows[:0], rows*vocab)
+	left := s.rows[:rows*vocab]
+	for i := range f.outputs {
+		o := &f.outputs[i]
+		if !o.request.onHost() || o.void() {
+			continue
+		}
+		n := o.rows * vocab
+		o.logits, left = left[:n:n], left[n:]
+		if err := s.prog.Logits(o.logits, o.row, o.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *deviceSampler) choice(f *InFlight, o *output, i, thread int) (sample.Choice, error) {
+	if o.logits != nil {
+		return o.chosen(&s.samplers[thread], s.prog.Vocab(), i)
+	}
 	return sample.FromResult(&f.results[o.first+i])
 }
 
 func (s *deviceSampler) likely(f *InFlight, o *output, i int) int32 {
+	if o.logits != nil {
+		return o.likeliest(s.prog.Vocab(), i)
+	}
 	return f.results[o.first+i].Token
 }
 
@@ -159,7 +209,7 @@ type hostSampler struct {
 
 func (s *hostSampler) runsAhead() bool { return false }
 
-func (s *hostSampler) work() int { return s.prog.Vocab() }
+func (s *hostSampler) work(f *InFlight) int { return (len(f.outputs) + len(f.prompts)) * s.prog.Vocab() }
 
 // sample finds out, while a device that runs by itself computes the logits, which tokens grammars allow.
 func (s *hostSampler) sample(f *InFlight) error {
@@ -199,17 +249,26 @@ func (s *hostSampler) wait(f *InFlight, now func() time.Time) error {
 }
 
 func (s *hostSampler) choice(_ *InFlight, o *output, i, thread int) (sample.Choice, error) {
-	r, vocab := o.request, s.prog.Vocab()
+	return o.chosen(&s.samplers[thread], s.prog.Vocab(), i)
+}
+
+// chosen is token i of an output from its logits.
+func (o *output) chosen(s *sample.Sampler, vocab, i int) (sample.Choice, error) {
+	r := o.request
 	if i > 0 && r.Grammar != nil { // the first row's mask was found while the device computed
 		if r.findMask(vocab); r.maskErr != nil {
 			return sample.Choice{}, r.maskErr
 		}
 	}
-	return s.samplers[thread].Sample(o.logits[i*vocab:(i+1)*vocab], r.sampling, r.mask)
+	return s.Sample(o.logits[i*vocab:(i+1)*vocab], r.sampling, r.mask)
 }
 
 func (s *hostSampler) likely(_ *InFlight, o *output, i int) int32 {
-	vocab := s.prog.Vocab()
+	return o.likeliest(s.prog.Vocab(), i)
+}
+
+// likeliest is the token with the highest of an output's logits i.
+func (o *output) likeliest(vocab, i int) int32 {
 	row, best := o.logits[i*vocab:(i+1)*vocab], 0
 	for id, x := range row {
 		if x > row[best] {
@@ -217,6 +276,14 @@ func (s *hostSampler) likely(_ *InFlight, o *output, i int) int32 {
 		}
 	}
 	return int32(best)
+}
+
+// onHost reports whether the host samples for a request whatever the device can do.
+func (r *request) onHost() bool { return r.Params.Chained() != "" }
+
+// sampledOnHost reports whether the host samples one of a step's tokens, which a device that samples does not know then.
+func (f *InFlight) sampledOnHost() bool {
+	return slices.ContainsFunc(f.outputs, func(o output) bool { return o.request.onHost() })
 }
 
 func (s *hostSampler) drain() {}

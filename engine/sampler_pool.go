@@ -75,7 +75,7 @@ func (p *samplerPool) share(f *InFlight, prompts bool, n int, long bool) {
 	p.step, p.prompts, p.n, p.yield = f, prompts, n, long && p.lender != nil
 	p.next.Store(0)
 	switch {
-	case n < 2 || n*p.sampler.work() < worthSharing:
+	case n < 2 || p.sampler.work(f) < worthSharing:
 		p.work(0)
 	case p.lender != nil:
 		p.lender.RunThreads(p.work)
