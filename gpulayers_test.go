@@ -43,7 +43,10 @@ func TestGPULayers(t *testing.T) {
 				if d := m.Device(); !strings.HasPrefix(d, parts) {
 					t.Errorf("it runs on %q and should on %q", d, parts)
 				}
-				if s := m.PriceStats(); s.Steps == 0 || s.Predicted <= 0 {
+				if s, ok := m.ExpertCaching(); ok != (c.options.ExpertCache != 0) || ok && (s.Slots == 0 || s.Passes == 0 || s.Hits == 0 || s.Hits > s.Passes) {
+				t.Errorf("the cache of experts: %v %+v", ok, s)
+			}
+			if s := m.PriceStats(); s.Steps == 0 || s.Predicted <= 0 {
 					t.Errorf("steps are not priced: %+v", s)
 				}
 			})
@@ -67,11 +70,16 @@ func TestCPUExperts(t *testing.T) {
 		{"qwen3next-dense", 0, ridge.AllCPUExperts, ridge.Options{}, "all 4 layers without their experts on ref"},
 		{"qwen3next-dense", 3, 3, ridge.Options{}, "the last 3 of 4 layers without the experts of the first 3 on ref"},
 		{"qwen3moe-ofall", 1, 1, ridge.Options{}, "the last 1 of 2 layers on ref"},
+		{"qwen3moe-ofall", 0, ridge.AllCPUExperts, ridge.Options{ExpertCache: 64 << 10}, "all 2 layers without their experts but "},
+		{"gptoss-yarn", 0, 1, ridge.Options{ExpertCache: ridge.AutoExpertCache}, "all 2 layers without the experts of the first 1"},
 	} {
 		t.Run(fmt.Sprintf("%s %d %d", c.model, c.layers, c.experts), func(t *testing.T) {
 			dir := withTokenizer(t, "internal/check/testdata/"+c.model)
 			c.options.Threads, c.options.Cache, c.options.Context, c.options.Deterministic = 1, "f32", 128, true
+			cache := c.options.ExpertCache
+			c.options.ExpertCache = 0
 			want := answers(t, loadFrom(t, dir, c.options))
+			c.options.ExpertCache = cache
 			c.options.Backend, c.options.GPULayers, c.options.CPUExperts = "ref", c.layers, c.experts
 			m := loadFrom(t, dir, c.options)
 			if got := answers(t, m); !slices.EqualFunc(got, want, slices.Equal) {
@@ -102,6 +110,8 @@ func TestGPULayersRefused(t *testing.T) {
 		"beside one GPU":      {Backend: "ref", CPUExperts: 4, Layout: ridge.Layout{Tensor: 2}},
 		"or CPUExperts":       {Backend: "ref", CPUExperts: 4, EarlyExit: ridge.EarlyExit{Layers: []int{1}}},
 		"has no experts":      {Backend: "ref", CPUExperts: 4},
+		"and none are":        {Backend: "ref", ExpertCache: 1 << 20},
+		"of experts are of":   {Backend: "ref", ExpertCache: 1 << 20, CPUExperts: 4, MaxLoRAs: 1},
 	} {
 		if m, err := ridge.Load("", o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: the error is %v, and should have %q", o.GPULayers, err, want)

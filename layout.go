@@ -107,7 +107,11 @@ func (l Layout) loads() (pass.ExpertLoads, error) {
 
 // check refuses settings that do not go with several devices.
 func (l Layout) check(o Options) error {
-	if err := l.Check(); err != nil {
+	placed := l
+	if o.ExpertCache != 0 { // which begins with the experts to which most rows came
+		placed.ExpertLoad = ""
+	}
+	if err := placed.Check(); err != nil {
 		return err
 	}
 	all := l.passes()

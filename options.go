@@ -86,6 +86,9 @@ type Options struct {
 	// CPUExperts keeps the experts of so many first layers on the CPU while the rest of these layers is on the GPU of Backend, of a model that has experts: see docs/parallel.md. 0: experts are
 	// where their layers are, or where AutoGPULayers chooses; AllCPUExperts: all are on the CPU.
 	CPUExperts CPUExperts
+	// ExpertCache is the GPU's memory for copies of those experts on the CPU that are used most, bytes; which these are is counted, and others take their places between steps. Rows pass those on the GPU. 0:
+	// none; AutoExpertCache: what weights, activations and the KV cache leave.
+	ExpertCache ExpertCache
 	// Ranks spreads the devices of Layout over processes. The zero value is this process.
 	Ranks Ranks
 
@@ -96,6 +99,8 @@ type Options struct {
 	// Warm has Load do what the device would otherwise do in the first steps, on the CPU the packing of weights and, beside the
 	// first requests, finding memory for the cache: the first token comes later, and no step takes longer than those after it.
 	Warm bool
+
+	expertSlots int // of each layer whose experts are on the CPU, by ExpertCache
 
 	cachePart float64 // of a Runtime: RuntimeOptions.CachePart
 
@@ -176,6 +181,9 @@ func (o Options) check() error {
 		return err
 	}
 	if err := o.GPULayers.check(o); err != nil {
+		return err
+	}
+	if err := o.ExpertCache.check(o); err != nil {
 		return err
 	}
 	if err := o.Ranks.check(o.Layout, o.Backend); err != nil {

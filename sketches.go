@@ -20,6 +20,7 @@ type sketched struct {
 	layout                             Layout
 	last                               int // layers on the GPU beside the CPU
 	experts                            CPUExperts
+	slots                              int
 }
 
 // sketch is a model's graphs.
@@ -31,7 +32,7 @@ type sketch struct {
 }
 
 func (o Options) sketched(file string) sketched {
-	return sketched{backend: o.Backend, cache: o.Cache, quantization: o.Quantization, file: file, layout: o.Layout, experts: o.CPUExperts}
+	return sketched{backend: o.Backend, cache: o.Cache, quantization: o.Quantization, file: file, layout: o.Layout, experts: o.CPUExperts, slots: o.expertSlots}
 }
 
 // sketch is a model as the options have it on a device, or several of its kind; of a file of another type of ridge convert, if one is named.

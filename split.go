@@ -26,6 +26,7 @@ type split struct {
 	members []compile.Member // the CPU and the GPU
 	parts   []*graph.Graph   // of them, after the passes
 	layers  int
+	caching func() compile.ExpertCaching // of a program
 }
 
 // cpuName is the name of the device of a split model's first layers.
@@ -40,8 +41,11 @@ func (m *Model) divide(o Options, g *graph.Graph) (Options, error) {
 	if o.GPULayers != AutoGPULayers {
 		o.GPULayers = GPULayers(o.layersOn(g))
 	}
-	if int(o.GPULayers) == g.Layers() && o.CPUExperts == 0 {
-		o.GPULayers = 0
+	if int(o.GPULayers) == g.Layers() && pass.ApartFrom(g, g.Layers(), o.CPUExperts.Of(g.Layers())) == 0 {
+		if o.CPUExperts != 0 && o.Note != nil {
+			o.Note(fmt.Sprintf("--n-cpu-moe: the first %d layers of %s have no experts, and all is on %s", int(o.CPUExperts), m.name, m.device.Info().Name))
+		}
+		o.GPULayers, o.CPUExperts = 0, 0
 		return o, nil
 	}
 	if err := m.openCPU(o); err != nil {
@@ -54,7 +58,11 @@ func (m *Model) divide(o Options, g *graph.Graph) (Options, error) {
 		}
 	}
 	m.readsFiles = m.readsFiles || o.GPULayers > 0
-	return o, nil
+	slots, err := m.slotsIn(o, g, int(o.GPULayers))
+	if o.expertSlots = slots; slots > 0 && o.Note != nil {
+		o.Note(fmt.Sprintf("--expert-cache: %d experts of each layer whose experts are on the CPU are on %s too, those that are used most", slots, m.device.Info().Name))
+	}
+	return o, err
 }
 
 // layersOn is how many layers of a graph are on the GPU, where a number of them is asked for.
@@ -187,12 +195,13 @@ func (m *Model) divided(o Options, gpu backend.Device, last int) (*split, error)
 		s.layers = g.Layers()
 		s.members = append(s.members, compile.Member{Device: dev, Graph: g, Passes: passes})
 	}
-	if s.experts = o.CPUExperts.Of(s.layers); last == 0 || last == s.layers && s.experts == 0 {
+	if s.experts = pass.ApartFrom(s.members[1].Graph, last, o.CPUExperts.Of(s.layers)); last == 0 || last == s.layers && s.experts == 0 {
 		s.experts = 0
 		i := min(last, 1)
 		s.layout, s.members = pass.OneDevice, s.members[i:i+1]
 	} else {
 		s.layout = pass.WithoutExperts(s.layers, last, s.experts)
+		s.layout.ExpertSlots = o.expertSlots
 		if err := s.layout.Check(s.members[1].Graph); err != nil {
 			return nil, fmt.Errorf("ridge: %w", err)
 		}
@@ -370,7 +379,7 @@ func (m *Model) placeSplit(o Options, g *graph.Graph, passes pass.Options) (*loa
 		if err != nil {
 			return 0, err
 		}
-		prog.Runner, prog.prefault = group, group.PrefaultAhead
+		prog.Runner, prog.prefault, s.caching = group, group.PrefaultAhead, group.ExpertCaching
 		m.memory = group.Memory()
 		var bytes []int64
 		for _, use := range group.Memories() {
@@ -491,5 +500,9 @@ func (s *split) String() string {
 		info := x.Device.Info()
 		names = append(names, fmt.Sprintf("%s (%s)", info.Name, info.Detail))
 	}
-	return fmt.Sprintf("%s on %s, the others on %s", placedText(s.last, s.layers, s.experts), names[0], names[1])
+	placed := placedText(s.last, s.layers, s.experts)
+	if s.layout.ExpertSlots > 0 {
+		placed += fmt.Sprintf(" but %d of each layer's", s.layout.ExpertSlots)
+	}
+	return fmt.Sprintf("%s on %s, the others on %s", placed, names[0], names[1])
 }

@@ -76,6 +76,9 @@ func isCollective(op graph.Op) bool {
 	if reduces(op) {
 		return true
 	}
+	if _, ok := op.(graph.CacheShares); ok {
+		return true
+	}
 	return isExchange(op) || isDispatch(op) || isRing(op)
 }
 
@@ -94,6 +97,9 @@ func (p *Program) together(n *graph.Node) (together, error) {
 		return p.newDispatch(n)
 	case isRing(n.Op):
 		return p.newRing(n)
+	}
+	if _, ok := n.Op.(graph.CacheShares); ok {
+		return p.newSharesOfCache(n)
 	}
 	return p.newCollective(n)
 }

@@ -30,6 +30,7 @@ type Group struct {
 	tensor   int       // devices of a stage
 	joints   [][]joint // by cache group; nil: pages of the devices cannot be joined
 	flight   flight    // steps that have begun
+	experts  *expertCache
 }
 
 // Member is a device of a group, with the graph before the passes as that device computes it, and what the passes do for it. The graphs of a group are of one model, and
@@ -88,6 +89,10 @@ func CompileMembers(l pass.Layout, members []Member, files Tensors, lim backend.
 		}
 		x.Close()
 		return nil, fmt.Errorf("compile: %s: %w", o.Rank, err)
+	}
+	if x.experts, err = newExpertCache(x.programs); err != nil {
+		x.Close()
+		return nil, err
 	}
 	x.last = x.programs[l.Number(pass.Rank{Stage: l.Pipeline - 1})]
 	x.tensor = l.Tensor
@@ -190,11 +195,17 @@ func guarded(p *Program, do func(p *Program) error) (err error) {
 
 // Run implements Runner.
 func (x *Group) Run(b *backend.Batch) error {
+	if err := x.experts.turn(); err != nil {
+		return err
+	}
 	return x.each(func(p *Program) error { return p.Run(b) })
 }
 
 // RunBody implements Runner.
 func (x *Group) RunBody(b *backend.Batch) error {
+	if err := x.experts.turn(); err != nil {
+		return err
+	}
 	return x.each(func(p *Program) error { return p.RunBody(b) })
 }
 
@@ -228,6 +239,9 @@ func (x *Group) Memories() (all []Memory) {
 	}
 	return all
 }
+
+// ExpertCaching is what the experts' cache has done; nothing where the layout has none.
+func (x *Group) ExpertCaching() ExpertCaching { return x.experts.caching() }
 
 // CopyPage implements Runner.
 func (x *Group) CopyPage(group int, from, to int32) error {

@@ -26,9 +26,9 @@ type several struct {
 	counts func() int // tokens of an output
 }
 
-func (s *several) runsAhead() bool { return s.ahead }
-func (s *several) work(*InFlight) int       { return 0 }
-func (s *several) drain()          {}
+func (s *several) runsAhead() bool    { return s.ahead }
+func (s *several) work(*InFlight) int { return 0 }
+func (s *several) drain()             {}
 
 func (s *several) likely(*InFlight, *output, int) int32 { return 0 }
 

@@ -209,7 +209,9 @@ type hostSampler struct {
 
 func (s *hostSampler) runsAhead() bool { return false }
 
-func (s *hostSampler) work(f *InFlight) int { return (len(f.outputs) + len(f.prompts)) * s.prog.Vocab() }
+func (s *hostSampler) work(f *InFlight) int {
+	return (len(f.outputs) + len(f.prompts)) * s.prog.Vocab()
+}
 
 // sample finds out, while a device that runs by itself computes the logits, which tokens grammars allow.
 func (s *hostSampler) sample(f *InFlight) error {

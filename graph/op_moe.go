@@ -24,6 +24,9 @@ type MoE struct {
 	// Expert parallelism: this device holds Held experts from number First on; Held 0: all. Rows of Sources devices pass them, as many of
 	// each as of its own, which Dispatch brings; 0: those of this device alone, and the result is partial.
 	First, Held, Sources int
+	// Cached is how many of the experts are in slots of another device, which computes them: no row that comes passes those. Of says that the experts are such slots, for which so many experts
+	// take turns; what a slot has is not the node's: see CacheShares. 0: neither.
+	Cached, Of int
 	// NoDownBias leaves out the biases of down products: another shard of the experts adds them.
 	NoDownBias bool
 	To         Type // of the result
@@ -74,6 +77,12 @@ func (o MoE) Attrs() string {
 	if o.Sources > 1 {
 		s += fmt.Sprintf(" for rows of %d devices", o.Sources)
 	}
+	if o.Cached > 0 {
+		s += fmt.Sprintf(", %d cached elsewhere", o.Cached)
+	}
+	if o.Of > 0 {
+		s += fmt.Sprintf(", slots for %d", o.Of)
+	}
 	if o.NoDownBias {
 		s += ", no down bias"
 	}
@@ -115,6 +124,9 @@ func (o MoE) Infer(n *Node) ([]Value, error) {
 	}
 	if o.TopK < 1 || o.TopK > o.Experts || scores.Axis.Len() != o.Experts || scores.Rows != x.Rows {
 		return nil, fmt.Errorf("%d of %d experts are wanted by scores [%s, %s]", o.TopK, o.Experts, scores.Rows, scores.Axis)
+	}
+	if o.Cached < 0 || o.Cached > o.Experts || o.Of > 0 && o.Of < o.Experts || (o.Cached > 0 || o.Of > 0) && !o.Shares {
+		return nil, fmt.Errorf("%d of %d experts are cached elsewhere, and they are slots for %d; shares say which a row passes", o.Cached, o.Experts, o.Of)
 	}
 	if o.First < 0 || o.First+o.held() > o.Experts {
 		return nil, fmt.Errorf("experts %d to %d are held of %d", o.First, o.First+o.held()-1, o.Experts)
@@ -168,12 +180,13 @@ func (o MoE) Work(n *Node, s *Step) Work {
 
 // Passes is how often a row of those here, or of other devices, passes one of the held experts, if chances are even.
 func (o MoE) Passes(rows int64) float64 {
-	return float64(rows) * float64(max(o.Sources, 1)) * float64(o.TopK) * float64(o.held()) / float64(o.Experts)
+	return float64(rows) * float64(max(o.Sources, 1)) * float64(o.TopK) * float64(o.held()-o.Cached) / float64(max(o.Experts, o.Of))
 }
 
 // Reached is the part of the held experts that some row passes, if each row takes its experts with even chances.
 func (o MoE) Reached(rows int64) float64 {
-	return 1 - math.Pow(1-float64(o.TopK)/float64(o.Experts), float64(rows)*float64(max(o.Sources, 1)))
+	here := 1 - float64(o.Cached)/float64(o.Experts)
+	return here * (1 - math.Pow(1-float64(o.TopK)/float64(max(o.Experts, o.Of)), float64(rows)*float64(max(o.Sources, 1))))
 }
 
 // MoE adds the block; weights are as Infer says.

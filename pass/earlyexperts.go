@@ -27,7 +27,7 @@ func (l Layout) checkEarly(g *graph.Graph) error {
 		return fmt.Errorf("the layout %s has experts of layers apart from these, which two devices do that divide layers alone", l)
 	case n < 0 || n > g.Layers():
 		return fmt.Errorf("the layout %s has the experts of the first %d layers apart; %s has %d", l, n, g.Name, g.Layers())
-	case !slices.ContainsFunc(g.Nodes, func(x *graph.Node) bool { _, ok := graph.Experts(x); return ok }):
+	case !hasExperts(g):
 		return fmt.Errorf("experts are to be apart from their layers, and %s has none", g.Name)
 	case !slices.ContainsFunc(g.Nodes, func(x *graph.Node) bool { return l.apart(x) && l.stage(x.Layer, g.Layers()) > 0 }):
 		return fmt.Errorf("%s has no experts in the layers %d to %d, which are to be apart from these", g.Name, l.Layers[0], n-1)
@@ -35,10 +35,15 @@ func (l Layout) checkEarly(g *graph.Graph) error {
 	return nil
 }
 
+// hasExperts reports whether a graph has blocks of experts.
+func hasExperts(g *graph.Graph) bool {
+	return slices.ContainsFunc(g.Nodes, func(x *graph.Node) bool { _, ok := graph.Experts(x); return ok })
+}
+
 // apart reports whether a node is experts that are on the first device, wherever their layer is.
 func (l Layout) apart(n *graph.Node) bool {
-	_, experts := graph.Experts(n)
-	return experts && n.Layer < l.EarlyExperts
+	o, experts := graph.Experts(n)
+	return experts && o.Of == 0 && n.Layer < l.EarlyExperts
 }
 
 // crossing is a value that one of two devices makes and the other reads.
@@ -144,4 +149,14 @@ func (p *partitioner) cross(r *graph.Rewriter, n *graph.Node) {
 	if x.from == 0 { // which has not the logits
 		r.SetOutput(sent[0])
 	}
+}
+
+// ApartFrom is of how many first layers of a graph the experts are apart where the second device has so many last layers, if those of the first so many are asked for: none, where no layer of the second device among them
+// has experts, as the first layers of some models have none.
+func ApartFrom(g *graph.Graph, last, experts int) int {
+	l := WithoutExperts(g.Layers(), last, experts)
+	if slices.ContainsFunc(g.Nodes, func(x *graph.Node) bool { return l.apart(x) && l.stage(x.Layer, g.Layers()) > 0 }) || !hasExperts(g) { // which the layout's check says
+		return experts
+	}
+	return 0
 }

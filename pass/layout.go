@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ridge-llm/ridge/graph"
@@ -23,6 +24,8 @@ type Layout struct {
 	Layers []int `json:"layers,omitempty"`
 	// EarlyExperts is of how many first layers of the model the experts are on the first of two stages although the layers may be on the second; 0: experts are where their layers are.
 	EarlyExperts int `json:"early_experts,omitempty"`
+	// ExpertSlots is how many experts of each such layer of the second stage this has too: those that are used most, see graph.CacheShares.
+	ExpertSlots int `json:"expert_slots,omitempty"`
 }
 
 // Rank is a device of a layout.
@@ -121,6 +124,9 @@ func (l Layout) String() string {
 	if l.EarlyExperts > 0 {
 		s += fmt.Sprintf(" experts %d", l.EarlyExperts)
 	}
+	if l.ExpertSlots > 0 {
+		s += fmt.Sprintf(" slots %d", l.ExpertSlots)
+	}
 	return s
 }
 
@@ -205,7 +211,7 @@ func (l Layout) divides(g *graph.Graph) error {
 	if err := l.checkSequence(g); err != nil {
 		return err
 	}
-	if err := l.checkEarly(g); err != nil {
+	if err := cmp.Or(l.checkEarly(g), l.checkSlots(g)); err != nil {
 		return err
 	}
 	if err := l.checkExperts(g); err != nil {

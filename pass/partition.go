@@ -19,6 +19,12 @@ func Partition(g *graph.Graph, o Options) (*graph.Graph, error) {
 	if err := o.Layout.divides(g); err != nil {
 		return nil, err
 	}
+	if o.Layout.ExpertSlots > 0 {
+		var err error
+		if g, err = cacheExperts(g, o.Layout, o.Loads); err != nil {
+			return nil, err
+		}
+	}
 	l, at := o.Layout, o.Rank
 	if at.Replica < 0 || at.Replica >= l.Data || at.Stage < 0 || at.Stage >= l.Pipeline || at.Tensor < 0 || at.Tensor >= l.Tensor ||
 		at.Sequence < 0 || at.Sequence >= max(l.Sequence, 1) {
@@ -73,7 +79,8 @@ func (p *partitioner) assignStages() {
 		case at > 0 || p.layout.Pipeline == 1 || n.Out[0].Rows == graph.Logits:
 			at = p.layout.Pipeline - 1
 		}
-		if p.stages[n] = at; p.layout.apart(n) {
+		p.stages[n] = at
+		if _, divides := n.Op.(graph.CacheShares); divides || p.layout.apart(n) {
 			p.stages[n] = 0
 		}
 	}

@@ -70,6 +70,7 @@ func TestPartitionGoldens(t *testing.T) {
 		{"qwen3.5-wide", pass.Split(4, 3)},
 		{"llama-mqa-tied-bias", pass.Split(2, 1)},
 		{"qwen3moe-ofall", pass.WithoutExperts(2, 2, 1)},
+		{"qwen3moe-ofall", withSlots(pass.WithoutExperts(2, 2, 2), 2)},
 		{"qwen3next-dense", pass.WithoutExperts(4, 3, 4)},      // with experts beside those that all rows pass
 		{"gemma4", pass.Split(small(t, "gemma4").Layers(), 1)}, // which attends to keys of layers before
 	} {
@@ -105,6 +106,12 @@ func TestPartitionGoldens(t *testing.T) {
 			t.Errorf("%s differs (-golden +now):\n%s", file, d)
 		}
 	}
+}
+
+// withSlots is a layout with slots for experts.
+func withSlots(l pass.Layout, slots int) pass.Layout {
+	l.ExpertSlots = slots
+	return l
 }
 
 // normedHeads is a graph with a norm over all heads together.
@@ -161,6 +168,8 @@ func TestPartitionRefuses(t *testing.T) {
 		{"llama-default", pass.Options{Layout: pass.Split(3, 1)}, "have 3 layers together, and there are 2"},
 		{"llama-default", pass.Options{Layout: pass.WithoutExperts(2, 2, 2)}, "experts are to be apart from their layers, and llama has none"},
 		{"qwen3moe-ofall", pass.Options{Layout: pass.WithoutExperts(2, 2, 3)}, "of the first 3 layers apart; "},
+		{"qwen3moe-ofall", pass.Options{Layout: withSlots(pass.WithoutExperts(2, 2, 2), 99)}, "has 99 slots for experts of each layer, and "},
+		{"qwen3moe-ofall", pass.Options{Layout: withSlots(pass.Split(2, 1), 2)}, "a cache is of experts that are apart from their layers"},
 		{"qwen3moe-ofall", pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 2, Data: 1, Layers: []int{1, 1}, EarlyExperts: 2}}, "which two devices do that divide layers alone"},
 		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 1, Pipeline: 1, Data: 1, Expert: 2, Layers: []int{1, 1}}}, "says of 2 pipeline stages"},
 		{"llama-default", pass.Options{Layout: pass.Layout{Tensor: 2, Pipeline: 1, Data: 1, Expert: 2}}, "divides experts, and llama has none"},

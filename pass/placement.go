@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge/graph"
-	"github.com/ridge-llm/ridge/weights/recipe"
 )
 
 // ExpertLoads has devices with different rows divide experts by how many rows came to them, and hot ones be on several devices. The zero value: in order, each on one.
@@ -35,21 +34,28 @@ func (l ExpertLoads) placed(n *graph.Node, o graph.MoE, devices int) (*graph.Pla
 	if slots > o.Experts {
 		return nil, fmt.Errorf("%d experts beside the %d that each of %d devices has of %d are more than there are", l.Extra, o.Experts/devices, devices, o.Experts)
 	}
-	loads := slices.Repeat([]float32{1}, o.Experts)
-	for _, w := range n.Weights[:graph.ExpertMatrices] {
-		if counts, ok := l.Counts[w.Tensor]; ok {
-			if len(counts) != o.Experts {
-				return nil, fmt.Errorf("there are counts of %d experts of %s, which has %d; they are of another model", len(counts), w.Tensor, o.Experts)
-			}
-			loads = counts
-			break
-		}
+	loads, err := l.of(n, o)
+	if err != nil {
+		return nil, err
 	}
 	placed := &graph.Placed{Experts: o.Experts}
 	for _, list := range PlaceExperts(loads, devices, slots) {
 		placed.Of = append(placed.Of, list...)
 	}
 	return placed, nil
+}
+
+// of is how many rows came to each expert of a block; 1 each where there are no counts of it.
+func (l ExpertLoads) of(n *graph.Node, o graph.MoE) ([]float32, error) {
+	for _, w := range n.Weights[:graph.ExpertMatrices] {
+		if counts, ok := l.Counts[w.Tensor]; ok {
+			if len(counts) != o.Experts {
+				return nil, fmt.Errorf("there are counts of %d experts of %s, which has %d; they are of another model", len(counts), w.Tensor, o.Experts)
+			}
+			return counts, nil
+		}
+	}
+	return slices.Repeat([]float32{1}, o.Experts), nil
 }
 
 // PlaceExperts is which experts each device has, of so many slots each: every expert once at least and, where there are more slots than experts, the one with the highest load for each of its copies once more, until
@@ -104,6 +110,9 @@ func (p *partitioner) place(loads ExpertLoads) error {
 	if !loads.Given() {
 		return nil
 	}
+	if p.layout.ExpertSlots > 0 { // see cacheExperts
+		return nil
+	}
 	if !p.layout.expertsOfRows() {
 		return fmt.Errorf("experts are placed by load where devices with different rows divide them (--dp, or --ep over all of --sp), and the layout is %s", p.layout)
 	}
@@ -127,9 +136,5 @@ func (p *partitioner) place(loads ExpertLoads) error {
 
 // chosen is some matrices of a stack.
 func chosen(r *graph.Rewriter, w *graph.Weight, stack graph.Axis, experts []int) *graph.Weight {
-	var by recipe.Stack
-	for _, e := range experts {
-		by = append(by, recipe.Slice{Of: w.Recipe, Count: w.Matrices(), Matrix: e, Matrices: 1, Rows: w.Out.Len(), Cols: w.In.Len()})
-	}
-	return r.Made(w, graph.Weight{Stack: stack, Out: w.Out, In: w.In}, by, fmt.Sprint(experts))
+	return r.Made(w, graph.Weight{Stack: stack, Out: w.Out, In: w.In}, matricesOf(w, experts), fmt.Sprint(experts))
 }

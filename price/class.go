@@ -27,7 +27,7 @@ func classOf(n *graph.Node) Class {
 		return Attention
 	case graph.Embed, graph.SelectRows:
 		return Lookup
-	case graph.AllReduce, graph.AllGather, graph.Dispatch, graph.Combine, graph.Send, graph.Recv,
+	case graph.AllReduce, graph.AllGather, graph.Dispatch, graph.Combine, graph.Send, graph.Recv, graph.CacheShares,
 		graph.GatherRows, graph.GatherSelected, graph.ToHeads, graph.FromHeads:
 		return Collective
 	}

@@ -259,6 +259,9 @@ func (x *group) work(l *load) graph.Work {
 // rowsEach is how many rows of each weight that is read are multiplied with it.
 func (x *group) rowsEach(l *load) float64 {
 	if o := x.experts; o.Experts > 0 && l.tokens > 0 {
+		if o.Cached == o.Experts { // all are elsewhere
+			return 0
+		}
 		return o.Passes(l.tokens) / (o.Reached(l.tokens) * float64(x.held))
 	}
 	return x.rows(l)

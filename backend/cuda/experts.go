@@ -18,6 +18,8 @@ type stack struct {
 	on       map[graph.Type]driver.Ptr // row-major copies of all on the device
 	packed   driver.Ptr                // all as kernels/moe packs them, of a gate interleaved with the up matrices
 	bytes    int64                     // of packed
+	ups      *stack                    // the up matrices in packed; nil: none
+	format   quant.Format              // of packed
 	upload   *uploader
 }
 
@@ -65,7 +67,7 @@ func (d *Device) packedExperts(s, ups *stack, format quant.Format) (driver.Ptr, 
 	if err != nil {
 		return 0, err
 	}
-	s.packed, s.bytes = p, int64(len(s.matrices))*int64(panels)*int64(bytes)
+	s.packed, s.bytes, s.ups, s.format = p, int64(len(s.matrices))*int64(panels)*int64(bytes), ups, format
 	d.upload.rows(p, len(s.matrices)*panels, bytes, func(dst []byte, from, to int) {
 		eachExpert(from, to, panels, func(i, a, b, at int) {
 			of := dst[at*bytes:][:(b-a)*bytes]
@@ -94,6 +96,52 @@ func (d *Device) expertRows(s *stack, as graph.Type) (driver.Ptr, error) {
 		eachExpert(from, to, rows, func(i, a, b, at int) { dequantise(dst[at*size:], s.matrices[i], a, b, as) })
 	})
 	return p, nil
+}
+
+// SetExpert implements backend.ExpertLoader.
+func (d *Device) SetExpert(weights []backend.Weight, number int, from []quant.Tensor, set func(error)) error {
+	of := map[*stack]quant.Tensor{}
+	for i, w := range weights {
+		s, ok := w.(*stack)
+		if !ok || number < 0 || number >= len(s.matrices) || from[i].Format != s.matrices[0].Format || from[i].Rows != s.matrices[0].Rows || from[i].Cols != s.matrices[0].Cols {
+			return fmt.Errorf("cuda: matrix %d of weight %d of a block of experts cannot be set: it is %d × %d %s", number, i, from[i].Rows, from[i].Cols, from[i].Format)
+		}
+		of[s] = from[i]
+	}
+	return d.do(func() error {
+		if err := d.stream.Synchronize(); err != nil { // the last step may not be done with what is there
+			return err
+		}
+		for s, t := range of {
+			s.set(d, number, t, of)
+		}
+		d.upload.after(set)
+		return nil
+	})
+}
+
+// set has a matrix copied to the place of one, in all layouts in which the stack is on the device; of has those of the other stacks of the block.
+func (s *stack) set(d *Device, number int, t quant.Tensor, of map[*stack]quant.Tensor) {
+	for as, p := range s.on {
+		size := int(as.RowBytes(t.Cols))
+		d.upload.rows(p+driver.Ptr(number*t.Rows*size), t.Rows, size, func(dst []byte, from, to int) { dequantise(dst, t, from, to, as) })
+	}
+	if s.packed == 0 {
+		return
+	}
+	like, format := t, s.format
+	like.Format = format
+	if s.ups != nil {
+		like.Rows *= 2
+	}
+	panels, bytes := moe.Panels(like)
+	d.upload.rows(s.packed+driver.Ptr(number*panels*bytes), panels, bytes, func(dst []byte, from, to int) {
+		if s.ups != nil {
+			moe.PackInterleaved(dst, t, of[s.ups], format, from, to)
+		} else {
+			moe.Pack(dst, t, format, from, to)
+		}
+	})
 }
 
 // expertBiases is the biases of the matrices with this place, 0 when there are none.

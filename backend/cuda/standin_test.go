@@ -28,7 +28,7 @@ func TestOnStandIn(t *testing.T) {
 	}
 	dir := t.TempDir()
 	standIn(t, "driver/testdata/libcuda.c", filepath.Join(dir, "libcuda.so.1"))
-	cmd := exec.Command(os.Args[0], "-test.run=^(TestOnStandIn|TestLaunchSequence|TestFusedTimes|TestPlainSteps|TestSwap|TestUpload|TestUploadOfCutFile|TestHiddenStates|TestGroup|TestGroupRefused|TestRanksSample|TestWrite|TestMixedGroup|TestExpertsOnHost)$", "-test.timeout=5m")
+	cmd := exec.Command(os.Args[0], "-test.run=^(TestOnStandIn|TestLaunchSequence|TestFusedTimes|TestPlainSteps|TestSwap|TestUpload|TestUploadOfCutFile|TestHiddenStates|TestGroup|TestGroupRefused|TestRanksSample|TestWrite|TestMixedGroup|TestExpertsOnHost|TestExpertCacheOnHost|TestSetExpert)$", "-test.timeout=5m")
 	log := filepath.Join(dir, "launches")
 	if err := os.WriteFile(log, nil, 0o644); err != nil {
 		t.Fatal(err)

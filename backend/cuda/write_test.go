@@ -101,6 +101,49 @@ func TestExpertsOnHost(t *testing.T) {
 	}
 }
 
+// TestExpertCacheOnHost: with slots for experts the GPU's launches go on behind the shares of what is in them.
+func TestExpertCacheOnHost(t *testing.T) {
+	if _, err := Devices(); err != nil {
+		t.Skipf("no GPU to test on: %v", err)
+	}
+	for _, name := range []string{"mixtral-window", "gptoss-yarn"} { // the second has biases
+		b, err := modeldir.Open("../../internal/check/testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		steps := testkit.Steps{{5, 1}, {1, 1}, {1, 1}}
+		lim := testkit.LimitsFor(steps, 16)
+		members := cpuAndGPU(t, b)
+		lim.KeepAll(members[0].Graph)
+		l := pass.WithoutExperts(2, 2, 2)
+		l.ExpertSlots = 2
+		group, err := compile.CompileMembers(l, members, b, lim)
+		if errors.Is(err, ptx.ErrMissing) && os.Getenv("CI") != "true" {
+			t.Skip("the source of a kernel is newer than the PTX; make ptx rebuilds that")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer group.Close()
+		if text := group.String(); strings.Count(text, "host CacheShares") != 2 || strings.Count(text, "host Send") != 9 || strings.Count(text, "host Recv") != 9 {
+			t.Errorf("of each layer rows, shares, those of slots and results are to go to and fro:\n%s", text)
+		}
+		logits := make([]float32, 2*group.Vocab())
+		for _, batch := range testkit.Sequence(steps, lim, group.Ids(), false, 1) {
+			if err := group.Run(batch); err != nil {
+				t.Fatal(err)
+			}
+			if err := group.Logits(logits, 0, len(batch.LogitsIndices)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c := group.ExpertCaching(); c.Slots != 4 {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
 // cpuAndGPU are members of a group of a model's.
 func cpuAndGPU(t *testing.T, b *modeldir.Dir) (members []compile.Member) {
 	t.Helper()

@@ -147,3 +147,23 @@ func (k kernel) Scratch(*graph.Node, backend.Limits) int64 { return 0 }
 func (k kernel) Bind(n *graph.Node, a backend.Args) (backend.Launch, error) {
 	return launch{text: k.name + " " + n.Out[0].Name, run: func(d *Device) { k.run(d, n, a) }}, nil
 }
+
+// SetExpert implements backend.ExpertLoader.
+func (d *Device) SetExpert(weights []backend.Weight, number int, from []quant.Tensor, set func(error)) error {
+	for i, w := range weights {
+		all, ok := w.(weight)
+		if !ok || number < 0 || number >= len(all) {
+			return fmt.Errorf("ref: weight %d has no matrix %d", i, number)
+		}
+		t := from[i]
+		if f := all[number].Format; t.Format != f {
+			var err error
+			if t, err = t.As(f); err != nil {
+				return err
+			}
+		}
+		all[number] = t
+	}
+	set(nil)
+	return nil
+}

@@ -105,6 +105,7 @@ type Options struct {
 	Loads        pass.ExpertLoads // by which experts are placed on the devices of Layout
 	Last         int              // the second of two devices, which may be of another backend, has so many last layers; 0: the Layout says what they have
 	Experts      int              // with Last, of how many first layers of the model the experts are on the first device, wherever the layers are
+	Slots        int              // with Experts, how many experts of each of these layers the second device has in slots of a cache
 	LoRAs        pass.Adapters
 	// EarlyExit has tokens leave the model early; nil: none does. On one device.
 	EarlyExit *earlyexit.Options
@@ -167,6 +168,7 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 		l := o.Layout
 		if o.Last > 0 {
 			l = pass.WithoutExperts(g.Layers(), o.Last, o.Experts)
+			l.ExpertSlots = o.Slots
 		}
 		if l, err = compile.FitTo(dev, l, g); err != nil {
 			return nil, fmt.Errorf("throughput: %w", err)

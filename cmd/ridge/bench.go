@@ -32,6 +32,7 @@ type benchFlags struct {
 	layout               ridge.Layout
 	gpuLayers            gpuLayers
 	cpuExperts           cpuExperts
+	expertCache          expertCache
 	kvType, quantization string
 	chunk                int // tokens of a step at most; 0: the backend's own
 	threads              []int
@@ -115,6 +116,7 @@ else drafting takes none.`,
 	addLayout(fl, &f.layout)
 	f.gpuLayers.add(fl)
 	f.cpuExperts.add(fl)
+	f.expertCache.add(fl)
 	fl.StringVar(&f.device.Transport, "rank-transport", "", "what the GPUs of a layout exchange activations through: nccl, or peer, Ridge's own kernels; default: these where GPUs reach each other, and else NCCL")
 	addInts(fl, &f.threads, "threads", "t", []int{0}, "CPU threads; 0: as many as this process may use")
 	addInts(fl, &f.prompts, "prompt", "p", []int{512}, "lengths of prompts to read; 0: none")
@@ -267,7 +269,7 @@ func (f *benchFlags) measure(ctx context.Context, path string, threads int) (*be
 // measureWith adds the rows of tests with so many adapters. Without adapters the program has no nodes for them: each number has a program
 // of its own, on a device of its own, since weights stay on a device as long as it is open.
 func (f *benchFlags) measureWith(ctx context.Context, b *modeldir.Dir, loras int, exits string, r *benchReport) error {
-	devices, divided, err := f.gpuLayers.open(f.device, f.layout, f.cpuExperts, b.Model)
+	devices, divided, err := f.gpuLayers.open(f.device, f.layout, f.cpuExperts, f.expertCache, b.Model)
 	if err != nil {
 		return err
 	}
@@ -334,7 +336,7 @@ func (f *benchFlags) bench(b *modeldir.Dir, devices []backend.Device, loras int,
 	if o.Loads, err = expertLoads(f.layout); err != nil {
 		return nil, err
 	}
-	o.Last, o.Experts = f.divided.last, f.divided.experts
+	o.Last, o.Experts, o.Slots = f.divided.last, f.divided.experts, f.divided.slots
 	return throughput.New(b.Model, b, devices, o)
 }
 

@@ -30,6 +30,7 @@ func checkCommand() *cobra.Command {
 	var layout ridge.Layout
 	var onGPU gpuLayers
 	var onCPU cpuExperts
+	var cache expertCache
 	var processes rankFlags
 	cmd := &cobra.Command{
 		Use:   "check MODEL|ADAPTER",
@@ -57,7 +58,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
   ridge check model-f32.gguf --golden path/to/hf-model`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all := ridge.Options{Backend: o.Backend, Threads: o.Threads, Layout: layout, GPULayers: ridge.GPULayers(onGPU), CPUExperts: ridge.CPUExperts(onCPU)}
+			all := ridge.Options{Backend: o.Backend, Threads: o.Threads, Layout: layout, GPULayers: ridge.GPULayers(onGPU), CPUExperts: ridge.CPUExperts(onCPU), ExpertCache: ridge.ExpertCache(cache)}
 			if err := processes.prepare(cmd.Context(), &all); err != nil {
 				return err
 			}
@@ -116,6 +117,7 @@ row 0. golden.json holds prompt_ids, last_prompt_logits and greedy_ids, or a lis
 	addLayout(cmd.Flags(), &layout)
 	onGPU.add(cmd.Flags())
 	onCPU.add(cmd.Flags())
+	cache.add(cmd.Flags())
 	processes.add(cmd.Flags())
 	cmd.Flags().StringVar(&base, "base", "", "the model that an adapter is for; default: what its configuration says")
 	cmd.Flags().StringVar(&golden, "golden", "", "directory of golden.safetensors or golden.json; default: the model's")
@@ -137,8 +139,8 @@ func checkDevices(o device.Options, all ridge.Options, path string, how *check.O
 			return nil, err
 		}
 		defer b.Close()
-		devices, d, err := onGPU.open(o, all.Layout, onCPU, b.Model)
-		how.Last, how.Experts = d.last, d.experts
+		devices, d, err := onGPU.open(o, all.Layout, onCPU, expertCache(all.ExpertCache), b.Model)
+		how.Last, how.Experts, how.Slots = d.last, d.experts, d.slots
 		return devices, err
 	case r.Rendezvous == "":
 		return openDevices(o, all.Layout)

@@ -32,6 +32,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	addLayout(cmd.Flags(), &f.options.Layout)
 	(*gpuLayers)(&f.options.GPULayers).add(cmd.Flags())
 	(*cpuExperts)(&f.options.CPUExperts).add(cmd.Flags())
+	(*expertCache)(&f.options.ExpertCache).add(cmd.Flags())
 	cmd.Flags().StringVar(&f.template, "chat-template", "", "file with a chat template to use in place of the model's own")
 }
 

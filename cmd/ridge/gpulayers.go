@@ -12,6 +12,7 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/internal/device"
 	"github.com/ridge-llm/ridge/model"
+	"github.com/ridge-llm/ridge/pass"
 )
 
 // gpuLayers is --gpu-layers: a number of layers, auto or all, as ridge.Options.GPULayers has them.
@@ -79,10 +80,13 @@ func llamaShort(args []string) []string {
 
 // division is what the second of two devices, of another backend than the first, has of a model: so many last layers, without the experts of the first so many of the model. The zero value: the
 // devices are of one backend.
-type division struct{ last, experts int }
+type division struct {
+	last, experts int
+	slots         int // for experts of each such layer
+}
 
 // open opens the devices that compute a model: those of a layout, or the CPU and the GPU.
-func (n gpuLayers) open(o device.Options, l ridge.Layout, experts cpuExperts, m *model.Model) (devices []backend.Device, d division, err error) {
+func (n gpuLayers) open(o device.Options, l ridge.Layout, experts cpuExperts, cache expertCache, m *model.Model) (devices []backend.Device, d division, err error) {
 	if n == 0 && experts == 0 {
 		devices, err = openDevices(o, l)
 		return devices, d, err
@@ -105,11 +109,16 @@ func (n gpuLayers) open(o device.Options, l ridge.Layout, experts cpuExperts, m 
 	case n == gpuLayers(ridge.NoGPULayers):
 		devices, err = openDevices(first, l)
 		return devices, d, err
-	case (n == 0 || int(n) >= g.Layers()) && experts == 0:
+	case (n == 0 || int(n) >= g.Layers()) && pass.ApartFrom(g, g.Layers(), ridge.CPUExperts(experts).Of(g.Layers())) == 0:
 		devices, err = openDevices(o, l)
 		return devices, d, err
 	case n == 0:
 		n = gpuLayers(g.Layers())
+	}
+	d = division{last: min(int(n), g.Layers()), experts: ridge.CPUExperts(experts).Of(g.Layers())}
+	d.experts = pass.ApartFrom(g, d.last, d.experts)
+	if d.slots, err = cache.slots(g, d); err != nil {
+		return nil, division{}, err
 	}
 	if devices, err = openDevices(first, l); err != nil {
 		return nil, d, err
@@ -119,7 +128,7 @@ func (n gpuLayers) open(o device.Options, l ridge.Layout, experts cpuExperts, m 
 		closeDevices(devices)
 		return nil, d, err
 	}
-	return append(devices, second...), division{min(int(n), g.Layers()), ridge.CPUExperts(experts).Of(g.Layers())}, nil
+	return append(devices, second...), d, nil
 }
 
 // stepTokens is how many rows a step has at most by default.

@@ -44,9 +44,9 @@ func TestGPULayersDevices(t *testing.T) {
 		layers  gpuLayers
 		experts cpuExperts
 	}
-	for n, want := range map[asked]string{{1, 0}: "cpu ref {1 0}", {2, 0}: "ref {0 0}", {9, 0}: "ref {0 0}", {gpuLayers(ridge.NoGPULayers), 0}: "cpu {0 0}", {0, 1}: "cpu ref {2 1}", {9, 1}: "cpu ref {2 1}", {0, 7}: "cpu ref {2 2}",
-		{1, cpuExperts(ridge.AllCPUExperts)}: "cpu ref {1 2}"} {
-		devices, d, err := n.layers.open(device.Options{Backend: "ref", Threads: 1}, ridge.Layout{}, n.experts, b.Model)
+	for n, want := range map[asked]string{{1, 0}: "cpu ref {1 0 0}", {2, 0}: "ref {0 0 0}", {9, 0}: "ref {0 0 0}", {gpuLayers(ridge.NoGPULayers), 0}: "cpu {0 0 0}", {0, 1}: "cpu ref {2 1 0}", {9, 1}: "cpu ref {2 1 0}", {0, 7}: "cpu ref {2 2 0}",
+		{1, cpuExperts(ridge.AllCPUExperts)}: "cpu ref {1 2 0}"} {
+		devices, d, err := n.layers.open(device.Options{Backend: "ref", Threads: 1}, ridge.Layout{}, n.experts, 0, b.Model)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestGPULayersDevices(t *testing.T) {
 		closeDevices(devices)
 	}
 	for want, o := range map[string]device.Options{"add --backend cuda": {}, "run and ridge serve keep": {Backend: "ref"}} {
-		if _, _, err := gpuLayers(ridge.AutoGPULayers).open(o, ridge.Layout{}, 0, b.Model); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := gpuLayers(ridge.AutoGPULayers).open(o, ridge.Layout{}, 0, 0, b.Model); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("auto: %v, and should have %q", err, want)
 		}
 	}

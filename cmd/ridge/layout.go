@@ -27,7 +27,7 @@ func addLayout(fl *pflag.FlagSet, o *ridge.Layout) {
 	fl.IntVar(&o.Data, "dp", 1, "data-parallel attention: replicas of all but the experts, each with requests of its own; experts are divided among all of --tp × --dp. --data-parallel-size is the same")
 	alias(fl, "data-parallel-size", "dp")
 	addSequence(fl, &o.Sequence, &o.SequenceMethod)
-	fl.StringVar(&o.ExpertLoad, "expert-load", "", "with --dp, or --ep over all of --sp: place experts by how many rows came to them, as counted in a file of importances (llama.cpp's imatrix, ridge quantize --imatrix-out); default: in order")
+	fl.StringVar(&o.ExpertLoad, "expert-load", "", "with --dp, with --ep over all of --sp, or with --expert-cache, for what it begins with: place experts by how many rows came to them, as counted in a file of importances (llama.cpp's imatrix, ridge quantize --imatrix-out); default: in order")
 	fl.IntVar(&o.RedundantExperts, "redundant-experts", 0, "with --dp, or --ep over all of --sp: how many experts each device has beside an equal share; hot ones are on several devices then")
 }
 

@@ -101,7 +101,7 @@ func (f *planFlags) planSplit(ctx context.Context, name string, m *model.Model) 
 		if err != nil {
 			return nil, err
 		}
-		if chosen = (division{s.Last, s.Experts}); reason != nil {
+		if chosen = (division{last: s.Last, experts: s.Experts}); reason != nil {
 			r.Reason = reason.Error()
 		}
 	case n == ridge.NoGPULayers:
@@ -116,7 +116,7 @@ func (f *planFlags) planSplit(ctx context.Context, name string, m *model.Model) 
 		shown = append(shown, division{last: r.Layers / 4}, division{last: r.Layers / 2}, division{last: 3 * r.Layers / 4})
 	}
 	if chosen.experts > 0 {
-		shown = append(shown, division{last: chosen.last}, division{chosen.last, r.Layers})
+		shown = append(shown, division{last: chosen.last}, division{last: chosen.last, experts: r.Layers})
 	}
 	slices.SortFunc(shown, func(a, b division) int { return cmp.Or(a.last-b.last, b.experts-a.experts) })
 	for _, d := range slices.Compact(shown) {

@@ -24,6 +24,7 @@ type Options struct {
 	Layout  pass.Layout      // over the devices
 	Last    int              // the second of two Devices, which may be of another backend, has so many last layers; 0: the Layout says what they have
 	Experts int              // with Last, of how many first layers of the model the experts are on the first device, wherever the layers are
+	Slots   int              // with Experts, how many experts of each of these layers the second device has in slots of a cache
 	Cache   graph.Type       // of keys and values
 	Loads   pass.ExpertLoads // by which experts are placed on the devices of Layout
 	Chunk   int              // tokens of a prompt computed in one step; 0: all of them
@@ -115,6 +116,7 @@ func (o *Options) graph(b *modeldir.Dir) (*graph.Graph, error) {
 	g, err := b.Model.Graph(graphOptions(*o))
 	if err == nil && o.Last > 0 {
 		o.Layout = pass.WithoutExperts(g.Layers(), min(o.Last, g.Layers()), o.Experts)
+		o.Layout.ExpertSlots = o.Slots
 		if err = o.Layout.Check(g); err != nil {
 			err = fmt.Errorf("check: %w", err)
 		}

@@ -36,6 +36,7 @@ func NewSplit(cpu, gpu Side, last, experts int, lim Limits, until string) (*Spli
 	if experts < 0 || experts > layers {
 		return nil, fmt.Errorf("capacity: the experts of the first %d layers on the CPU; the model has %d", experts, layers)
 	}
+	experts = pass.ApartFrom(gpu.Graph, last, experts)
 	s := &Split{Last: last, Experts: experts}
 	one := func(x Side) (*Setup, error) {
 		x.Passes.Rank = pass.Rank{}
