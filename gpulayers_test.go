@@ -44,9 +44,9 @@ func TestGPULayers(t *testing.T) {
 					t.Errorf("it runs on %q and should on %q", d, parts)
 				}
 				if s, ok := m.ExpertCaching(); ok != (c.options.ExpertCache != 0) || ok && (s.Slots == 0 || s.Passes == 0 || s.Hits == 0 || s.Hits > s.Passes) {
-				t.Errorf("the cache of experts: %v %+v", ok, s)
-			}
-			if s := m.PriceStats(); s.Steps == 0 || s.Predicted <= 0 {
+					t.Errorf("the cache of experts: %v %+v", ok, s)
+				}
+				if s := m.PriceStats(); s.Steps == 0 || s.Predicted <= 0 {
 					t.Errorf("steps are not priced: %+v", s)
 				}
 			})
