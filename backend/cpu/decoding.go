@@ -12,21 +12,17 @@ import (
 )
 
 // decoding is a bound matmul whose matrix is decoded as it is used: one input is multiplied with rows as they are decoded, a few with rows of floats, more
-// with panels of NR rows of floats, and many, if their rounding to Q8 is allowed, with panels of bytes.
+// with panels of NR rows of floats, and, if their rounding to Q8 is allowed, as many as ByteRows says with panels of bytes.
 type decoding struct {
 	d      *Device
 	weight *matrix
 	bias   vector
-	rounds bool   // many inputs, to acts
+	rounds bool   // inputs, to acts
 	acts   []byte // of all workers
 }
 
-// byteRows is the number of rows of inputs from which on these are rounded and panels are of bytes: making such a panel costs what so many inputs gain, but
-// the bytes of INT8 only move.
-const byteRows = 32
-
-// inBytes reports whether m rows of inputs, which may be rounded, are multiplied with a matrix in bytes.
-func inBytes(f quant.Format, m int) bool { return m >= byteRows || m >= panelRows && f == quant.INT8 }
+// inBytes reports whether m rows of inputs, which may be rounded, are multiplied with a matrix in bytes: making a panel of them costs what some inputs gain.
+func (d *Device) inBytes(f quant.Format, m int) bool { return m >= d.vec.ByteRows(f) }
 
 // panelRows is the number of rows of inputs from which on a panel of floats is multiplied by the kernels of gemm, which pack the inputs
 // for each.
@@ -56,8 +52,9 @@ func bindDecoding(d *Device, n *graph.Node, a backend.Args) (body, error) {
 // run multiplies m rows of inputs with rows [from, to), in a panel of NR rows of floats. All workers run at the same time.
 func (p *decoding) run(w *worker, panel, out, in []float32, m, from, to int) {
 	d := p.d
-	if p.rounds && inBytes(p.weight.Format, m) {
-		acts := gemm.ByteActs(d.tier, p.acts, m, p.weight.Cols)
+	if p.rounds && d.inBytes(p.weight.Format, m) {
+		_, sub16 := d.vec.BytesOf(p.weight.Format)
+		acts := gemm.ByteActs(d.tier, p.acts, m, p.weight.Cols, sub16)
 		first, last := w.share(m, 1)
 		acts.Fill(d.tier, in, first, last)
 		w.sync()
@@ -90,13 +87,18 @@ func (d *Device) bytePanel(m *matrix, panel *gemm.BytePanel, row []float32, from
 		}
 		return panel.WeightsOf(data, size, &scales)
 	}
+	makes, sub16 := d.vec.BytesOf(m.Format)
 	for r := range gemm.NR {
-		if r < n {
-			d.vec.Expand(m.Format, row, m.Row(from+r))
+		at := from + min(r, n-1) // rows behind the last are not used
+		if makes {
+			codes, scales := panel.Row(r)
+			d.vec.Bytes(m.Format, codes, scales, m.Row(at))
+			continue
 		}
+		d.vec.Expand(m.Format, row, m.Row(at))
 		panel.SetRow(r, row)
 	}
-	return panel.Weights(n)
+	return panel.Weights(n, sub16)
 }
 
 // multiplyDecoded multiplies m rows of inputs with rows [from, to) of a weight that it decodes, NR at a time, into a panel of floats.

@@ -161,13 +161,21 @@ func (m *moe) permute(rows, from, to int) {
 	})
 }
 
-// inBytes are the inputs of expert e for a matrix of k columns that is multiplied in bytes; false: it is not.
+// inBytes are the inputs of expert e for matrices of k columns that are multiplied in bytes; false: they are not.
 func (m *moe) inBytes(e, k int) (a gemm.Acts, ok bool) {
 	from, n := int(m.scratch.offset[e]), int(m.scratch.offset[e+1]-m.scratch.offset[e])
-	if !m.rounds || n < byteRows {
+	if !m.rounds {
 		return a, false
 	}
-	return gemm.ByteActs(m.dev.tier, m.scratch.bytes[gemm.ActBytes(gemm.Q8, from, k):], n, k), true
+	some16 := false
+	for _, p := range m.matmuls[e] {
+		if p == nil || !m.dev.inBytes(p.matrix.Format, n) {
+			return a, false
+		}
+		_, sub16 := m.dev.vec.BytesOf(p.matrix.Format)
+		some16 = some16 || sub16
+	}
+	return gemm.ByteActs(m.dev.tier, m.scratch.bytes[gemm.ActBytes(gemm.Q8, from, k):], n, k, some16), true
 }
 
 // round rounds pairs [from, to) of x, all of expert e, to bytes if these are multiplied.

@@ -148,6 +148,63 @@ loop:
 	VZEROUPPER
 	RET
 
+// func roundBytes(codes *byte, scales *float32, src *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·roundBytes(SB), NOSPLIT, $0-32
+	MOVQ    codes+0(FP), DI
+	MOVQ    scales+8(FP), DX
+	MOVQ    src+16(FP), SI
+	MOVQ    n+24(FP), CX
+	VMOVDQU quantPositive<>+0(SB), Y15
+	VMOVDQU quantOrder<>+0(SB), Y14
+	VXORPS  X13, X13, X13
+
+loop:
+	VMOVUPS      (SI), Y0
+	VPAND        Y0, Y15, Y4
+	VMOVUPS      32(SI), Y1
+	VPAND        Y1, Y15, Y5
+	VMOVUPS      64(SI), Y2
+	VPAND        Y2, Y15, Y6
+	VMOVUPS      96(SI), Y3
+	VPAND        Y3, Y15, Y7
+	VPMAXSD      Y5, Y4, Y4
+	VPMAXSD      Y7, Y6, Y6
+	VPMAXSD      Y6, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPMAXSD      X5, X4, X4
+	VPSHUFD      $0x4e, X4, X5
+	VPMAXSD      X5, X4, X4
+	VPSHUFD      $0xb1, X4, X5
+	VPMAXSD      X5, X4, X4
+	VMULPS       quantPart<>+0(SB), X4, X6
+	VMOVUPS      quantMost<>+0(SB), X5
+	VDIVPS       X4, X5, X5
+	VCMPPS       $0x04, X13, X4, X7
+	VANDPS       X7, X5, X5
+	VBROADCASTSS X5, Y5
+	VMULPS       Y5, Y0, Y0
+	VCVTPS2DQ    Y0, Y0
+	VMULPS       Y5, Y1, Y1
+	VCVTPS2DQ    Y1, Y1
+	VMULPS       Y5, Y2, Y2
+	VCVTPS2DQ    Y2, Y2
+	VMULPS       Y5, Y3, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPACKSSDW    Y1, Y0, Y0
+	VPACKSSDW    Y3, Y2, Y2
+	VPACKSSWB    Y2, Y0, Y0
+	VPERMD       Y0, Y14, Y0
+	VMOVDQU      Y0, (DI)
+	VMOVSS       X6, (DX)
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000004, DX
+	SUBQ         $0x01, CX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
 // func packF16(dst *byte, dstStep int, src *byte, srcStep int, stride int, n int)
 TEXT ·packF16(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI

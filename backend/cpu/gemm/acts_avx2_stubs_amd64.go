@@ -9,6 +9,11 @@ package gemm
 //go:noescape
 func quantizeQ8(dst *byte, step int, src *float32, n int)
 
+// roundBytes turns n blocks of 32 numbers into as many signed bytes as quantizeQ8 does, and scales.
+//
+//go:noescape
+func roundBytes(codes *byte, scales *float32, src *float32, n int)
+
 // packF16 copies n half floats, srcStep bytes apart, of each of 32 rows, stride bytes apart, as [n][32], dstStep bytes apart.
 //
 //go:noescape

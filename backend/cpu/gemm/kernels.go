@@ -88,6 +88,7 @@ type kernels struct {
 	prefetchRows func(p uintptr, stride, rows, bytes int)
 
 	quantizeQ8 func(dst *byte, step int, src *float32, n int) // n blocks of 32 to Q8 blocks, step bytes apart
+	roundBytes func(codes *byte, scales, src *float32, n int) // likewise, bytes and scales apart
 	widenF16   func(dst *float32, src *byte, n int)           // 8 n numbers
 	widenBF16  func(dst *float32, src *byte, n int)
 	narrowBF16 func(dst *byte, src *float32, n int) // 16 n numbers; nil without bf16 dot products

@@ -49,7 +49,7 @@ func avx2Kernels(dots [layoutCount][]dotFunc, unpacks [layoutCount]func(panel, w
 			opMask: packsGeneric[opMask],
 		},
 		packF16: packF16, prefetchRows: prefetchRows,
-		quantizeQ8: quantizeQ8, widenF16: widenF16, widenBF16: widenBF16,
+		quantizeQ8: quantizeQ8, roundBytes: roundBytes, widenF16: widenF16, widenBF16: widenBF16,
 		peaks: [...]peakLoop{Float32: {peakFMAY, 12 * 16}, Q8: peak}, read: peakReadY,
 	}
 }
@@ -102,7 +102,7 @@ func avx512Kernels(bf16 bool) *kernels {
 			opMask: packsGeneric[opMask],
 		},
 		packF16: packF16, prefetchRows: prefetchRows,
-		quantizeQ8: quantizeQ8, widenF16: widenF16, widenBF16: widenBF16,
+		quantizeQ8: quantizeQ8, roundBytes: roundBytes, widenF16: widenF16, widenBF16: widenBF16,
 		peaks: [...]peakLoop{Float32: {peakFMAZ, 24 * 32}, Q8: {peakDotZ, 24 * 128}}, read: peakReadZ,
 	}
 	if bf16 {

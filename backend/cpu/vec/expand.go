@@ -21,6 +21,7 @@ type expansions struct {
 
 	dotFP8, dotInt8, dotFP8Block, dotUint8 dotFunc      // nil: there are no products
 	words                                  *wordKernels // nil likewise
+	bytes                                  *byteKernels // nil: rows are decoded and rounded
 }
 
 // A dotFunc multiplies rows of weights, stride bytes apart, of so many steps or blocks, with the numbers at x.

@@ -30,6 +30,7 @@ var avx2 = &kernels{
 		codebook: expandCodebookY, nvfp4: expandNVFP4Y, sparse: expandBF16Y, sparseF16: expandF16Y,
 		dotFP8: dotFP8Y, dotInt8: dotInt8Y, dotFP8Block: dotFP8BlockY, dotUint8: dotUint8Y,
 		words: &wordKernels{2, wordsCodebook, wordsNVFP4, dotWordsCodebookY, dotWordsNVFP4Y},
+		bytes: &byteKernels{bytesCodebook, bytesNVFP4, 2, 28},
 	},
 }
 
@@ -49,6 +50,7 @@ var avx512 = &kernels{
 		codebook: expandCodebookZ, nvfp4: expandNVFP4Z, sparse: expandBF16Z, sparseF16: expandF16Z,
 		dotFP8: dotFP8Z, dotInt8: dotInt8Z, dotFP8Block: dotFP8BlockZ, dotUint8: dotUint8Z,
 		words: &wordKernels{4, wordsCodebook, wordsNVFP4, dotWordsCodebookZ, dotWordsNVFP4Z},
+		bytes: &byteKernels{bytesCodebook, bytesNVFP4, 3, 16},
 	},
 }
 

@@ -73,6 +73,37 @@ func quantize(a *emit.Asm) {
 	a.VMOVDQU(order, Y14)
 	a.VXORPS(X13, X13, X13)
 	a.Label("loop")
+	quantBytes(a, src, part, most)
+	a.VMOVDQU(Y0, emit.At(dst, 0))
+	quantSums(a, ones8, ones16, magic)
+	a.Advance(src, 128)
+	a.ADDQ(step, dst)
+	a.SUBQ(Imm(1), n)
+	a.JNZ(LabelRef("loop"))
+	a.VZEROUPPER()
+	a.RET()
+
+	a.Func("roundBytes", "func(codes *byte, scales, src *float32, n int)", "roundBytes turns n blocks of 32 numbers into as many signed bytes as quantizeQ8 does, and scales.")
+	codes, scales := a.Arg("codes", RDI), a.Arg("scales", RDX)
+	src, n = a.Arg("src", RSI), a.Arg("n", RCX)
+	a.VMOVDQU(positive, Y15)
+	a.VMOVDQU(order, Y14)
+	a.VXORPS(X13, X13, X13)
+	a.Label("loop")
+	quantBytes(a, src, part, most)
+	a.VMOVDQU(Y0, emit.At(codes, 0))
+	a.VMOVSS(X6, emit.At(scales, 0))
+	a.Advance(src, 128)
+	a.Advance(codes, 32)
+	a.Advance(scales, 4)
+	a.SUBQ(Imm(1), n)
+	a.JNZ(LabelRef("loop"))
+	a.VZEROUPPER()
+	a.RET()
+}
+
+// quantBytes leaves the signed bytes of a block in Y0, and what quantScale does.
+func quantBytes(a *emit.Asm, src GPPhysical, part, most Mem) {
 	in, abs := []VecPhysical{Y0, Y1, Y2, Y3}, []VecPhysical{Y4, Y5, Y6, Y7}
 	for i := range in {
 		a.VMOVUPS(emit.At(src, 32*i), in[i])
@@ -87,14 +118,6 @@ func quantize(a *emit.Asm) {
 	a.VPACKSSDW(Y3, Y2, Y2)
 	a.VPACKSSWB(Y2, Y0, Y0)
 	a.VPERMD(Y0, Y14, Y0)
-	a.VMOVDQU(Y0, emit.At(dst, 0))
-	quantSums(a, ones8, ones16, magic)
-	a.Advance(src, 128)
-	a.ADDQ(step, dst)
-	a.SUBQ(Imm(1), n)
-	a.JNZ(LabelRef("loop"))
-	a.VZEROUPPER()
-	a.RET()
 }
 
 // quantScale leaves a block's scale in every lane of X6, of the magnitudes in Y4 to Y7, and in those of Y5 what numbers are multiplied by.

@@ -34,6 +34,7 @@ var files = []emit.File{
 	{Name: "expand_avx512", Build: expansions(avx512)},
 	{Name: "expand_avx2", Build: expansions(avx2)},
 	{Name: "words", Build: roundings},
+	{Name: "bytes", Build: rowBytes},
 	{Name: "adapters_avx512", Build: adapters(avx512)},
 	{Name: "adapters_avx2", Build: adapters(avx2)},
 }
