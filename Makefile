@@ -8,7 +8,7 @@ ENTRY = $(if $(filter linux/amd64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOAR
 TAG := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 VERSION = $(if $(TAG),-X main.version=$(TAG))
 
-.PHONY: build static packages ptx sdk check quick fmt vet types lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts rankfaults arm64 systems manifests
+.PHONY: build static packages ptx sdk check quick fmt vet types lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts ops rankfaults arm64 systems manifests
 
 # Where limits of memory are tiny, -E has the program say so in place of the Go runtime's stack trace (cmd/ridge/entry_linux_amd64.s).
 build:
@@ -128,9 +128,14 @@ hybrids:
 rankfaults:
 	CGO_ENABLED=0 $(GO) test ./cmd/ridge -run '^TestRankFaults$$' -rankfaults $(or $(FAULTS),50) -rankfaultseed $(or $(SEED),1) -v -timeout 60m
 
-# Every reference architecture in every layout of {tp 1, 2, 4} × {pp 1, 2, 4} × {ep 1, 2, 4} that divides it against upstream's results, and why others do not; some minutes.
+# Every reference architecture in every layout of {tp 1, 2, 4} × {pp 1, 2, 4} × {ep 1, 2, 4} that divides it against upstream's results, and why others do not, and
+# in every layout in which rows go to experts; some minutes. go test takes some layouts of each.
 layouts:
-	$(GO) test ./internal/check -run '^TestLayouts$$' -layouts -v -timeout 0
+	$(GO) test ./internal/check -run '^Test(Layouts|Experts)$$' -layouts -v -timeout 0
+
+# The CPU's table of ops as a whole: every case under every tier of instructions and with every type of cache, two minutes. go test takes what differs, by turns.
+ops:
+	$(GO) test ./backend/cpu -run '^TestOps$$' -ops -timeout 1h
 
 # What the clients that OpenAI, Anthropic and Ollama publish make of the server. They are large, so this is a module of its
 # own and no part of check: compiled for the first time they take two minutes.
