@@ -34,3 +34,6 @@ func (w wrapped) Open(o device.Options) (backend.Device, error) {
 	}
 	return w.wrap(d), nil
 }
+
+// Ends is the tokens that end answers.
+func (m *Model) Ends() []int32 { return m.ends }

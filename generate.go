@@ -69,6 +69,9 @@ func (m *Model) GenerateEmbeddings(ctx context.Context, embeddings []float32, p 
 // GenerateMany makes several answers to one prompt, given as token ids, which is computed once. All begin now, whether or not their pieces are
 // being read; ctx ends them all, leaving the loop over one ends that.
 func (m *Model) GenerateMany(ctx context.Context, prompt []int32, all []Params) ([]iter.Seq2[Piece, error], error) {
+	if len(all) > 0 && all[0].Beams != nil {
+		return m.beams(ctx, prompt, all)
+	}
 	var answers []iter.Seq2[Piece, error]
 	var made []*answer
 	var requests []engine.Request
@@ -119,6 +122,15 @@ func (m *Model) answer(ctx context.Context, p Params, prompt func() ([]int32, er
 func (m *Model) run(ctx context.Context, ids []int32, p Params, yield func(Piece, error) bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if p.Beams != nil {
+		found, err := m.beams(ctx, ids, []Params{p})
+		if err != nil {
+			yield(Piece{}, err)
+			return
+		}
+		found[0](yield)
+		return
+	}
 	a, r, err := m.prepare(ids, p)
 	if err == nil {
 		all := []engine.Request{r}

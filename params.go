@@ -45,6 +45,7 @@ type Params struct {
 	Special        bool         // write the special tokens of the answer out, as chat.OutputParser needs them
 	Embeddings     []float32    // the prompt, [its tokens, Model.Width()], in place of its ids, which may be any; see GenerateEmbeddings
 	Diffusion      Diffusion    // how the answer of a masked diffusion model is found
+	Beams          *BeamSearch  // answers are searched for, see there; Sampling does not matter but for Logprobs. nil: they are sampled
 	Constraint     *Constraint  // a language that the answer must be in; nil: any
 	Priority       int          // under the priority policy: lower goes first
 	Adapters       []UseAdapter // that act on the answer and its prompt; their changes add up

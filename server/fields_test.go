@@ -139,7 +139,7 @@ func TestFieldsRefused(t *testing.T) {
 		{"/v1/chat/completions", `"repeat_last_n": -2`, "repeat_last_n"},
 		{"/v1/chat/completions", `"truncation": "always"`, "truncation"},
 		{"/v1/chat/completions", `"prompt_logprobs": 21`, "prompt_logprobs"},
-		{"/v1/chat/completions", `"use_beam_search": true`, "use_beam_search"},
+		{"/v1/chat/completions", `"beam_width": 3`, "beam_width"},
 		{"/v1/chat/completions", `"continue_final_message": true`, "continue_final_message"},
 		{"/v1/chat/completions", `"min_tokens": 5, "max_tokens": 4`, "min_tokens"},
 		{"/v1/chat/completions", `"min_tokens": -1`, "min_tokens"},

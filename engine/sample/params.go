@@ -63,8 +63,8 @@ func Default() Params {
 // greedyBelow is the temperature under which a request is greedy, as in vLLM: dividing by less overflows float32.
 const greedyBelow = 1e-5
 
-// maxTopLogprobs is OpenAI's limit on top_logprobs.
-const maxTopLogprobs = 20
+// MaxTopLogprobs is OpenAI's limit on top_logprobs.
+const MaxTopLogprobs = 20
 
 // Validate returns a sentence naming the first setting that is out of its range. vocab is the length of the logit
 // rows; token ids must lie in it. The names are those of the OpenAI and vLLM APIs.
@@ -97,7 +97,7 @@ func (p *Params) Validate(vocab int) error {
 		{"top_k", float64(p.TopK), p.TopK >= 0, "0 (all tokens) or more"},
 		{"repeat_last_n", float64(p.PenaltyWindow), p.PenaltyWindow >= 0, "0 (the whole request) or more"},
 		{"min_tokens", float64(p.MinTokens), p.MinTokens >= 0, "0 or more"},
-		{"top_logprobs", float64(p.TopLogprobs), p.TopLogprobs >= 0 && p.TopLogprobs <= maxTopLogprobs, "between 0 and 20"},
+		{"top_logprobs", float64(p.TopLogprobs), p.TopLogprobs >= 0 && p.TopLogprobs <= MaxTopLogprobs, "between 0 and 20"},
 	}
 	for _, r := range ranges {
 		if !r.ok || math.IsInf(r.value, 0) { // NaN fails every comparison above

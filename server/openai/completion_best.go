@@ -12,6 +12,8 @@ func (q *CompletionRequest) checkBest() error {
 	switch made := q.made(); {
 	case made < q.choices() || made > MaxChoices:
 		return api.Invalid("best_of", "best_of is %d; it must be at least n, which is %d, and at most %d", made, q.choices(), MaxChoices)
+	case made > q.choices() && q.UseBeamSearch:
+		return api.Invalid("best_of", "best_of is %d and n is %d: a beam search (use_beam_search) has the best already; leave best_of out", made, q.choices())
 	case made > q.choices() && q.Stream:
 		return api.Invalid("best_of", "best_of is %d and n is %d; the best are known only when all are finished, so they cannot be streamed", made, q.choices())
 	}

@@ -8,9 +8,6 @@ import (
 
 // commonRefusals are those of chat answers and completions.
 var commonRefusals = merged(SamplerRefusals, map[string]api.Refusal{
-	"use_beam_search":               {Harmless: "false", Why: "answers are sampled; best_of on /v1/completions chooses among several"},
-	"length_penalty":                {Harmless: "1 1.0", Why: "it is for beam search"},
-	"early_stopping":                {Harmless: "false", Why: "it is for beam search"},
 	"truncate_prompt_tokens":        {Harmless: "", Why: "prompts are never cut; shorten yours"},
 	"bad_words":                     {Harmless: "[]", Why: "forbid tokens with logit_bias -100"},
 	"logits_processors":             {Harmless: "[]", Why: "no code is run for a request; logit_bias and guided_* steer answers"},

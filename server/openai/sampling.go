@@ -35,6 +35,7 @@ type Sampling struct {
 	AllowedIDs        []int32  `json:"allowed_token_ids"`
 
 	DiffusionFields
+	beamFields
 	StructuredFields
 	idFields
 	llamaFields
@@ -134,6 +135,9 @@ func (q *Sampling) params(ctx context.Context, service *serving.Service) (ridge.
 	p.Remote = q.Transfer
 	p.StopIDs, p.IncludeStop, p.MinTokens, s.Allowed = q.StopIDs, q.IncludeStop, q.MinTokens, q.AllowedIDs
 	s.LogitBias, p.Diffusion = q.LogitBias, q.diffusion()
+	if p.Beams, err = q.beams(q.choices(), q.Stream); err != nil {
+		return p, err
+	}
 	if err := q.breakers(ctx, service, s); err != nil {
 		return p, err
 	}
