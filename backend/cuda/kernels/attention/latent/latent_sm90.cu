@@ -138,6 +138,7 @@ template <typename N, int GROUP, bool PAIR> struct Consumer {
       float scale[2];
       UNROLL for (int h = 0; h < 2; h++) {
         scale[h] = raise(h, rowMax[h], largest(h)), sum[h] *= scale[h];
+        warpBarrier(); // all lanes have read what was there
         if (t == 0) at.rowMax[line + 8 * h] = rowMax[h], at.scale0[line + 8 * h] = scale[h];
       }
       makeP();
@@ -195,7 +196,6 @@ template <typename N, int GROUP, bool PAIR> struct Consumer {
       sum[h] += shuffleXor(sum[h], 1);
       sum[h] += shuffleXor(sum[h], 2);
       if (t == 0) at.sums[GROUP * HEADS + line + 8 * h] = sum[h];
-      if (t == 0 && GROUP == 1) at.rowMax[line + 8 * h] = rowMax[h];
     }
     namedBarrierSync(ALL, 256);
     int blocks = ceilDiv(p.heads, HEADS);
