@@ -14,13 +14,14 @@ type Kind string
 
 // The kinds of Fused ops. Linear layers of a group read the same rows; all of them may have a Prologue.
 const (
-	LinearGroup       Kind = "LinearGroup"       // 2 or 3 Linears
+	LinearGroup       Kind = "LinearGroup"       // 2 to 4 Linears
 	GatedLinear       Kind = "GatedLinear"       // Linear (gate), Linear (up), ActMul
 	NormLinear        Kind = "NormLinear"        // Linear; only with a Prologue
 	LinearAddNorm     Kind = "LinearAddNorm"     // Linear, AddNorm; the norm is Deferred
 	MoEAddNorm        Kind = "MoEAddNorm"        // MoE, AddNorm; the norm may be Deferred
 	AddNormRouter     Kind = "AddNormRouter"     // AddNorm, Linear that scores experts
 	NormQuantize      Kind = "NormQuantize"      // RMSNorm or AddNorm, Quantize
+	GatedNorm         Kind = "GatedNorm"         // RMSNorm per head, ActMul of a gate and it
 	RoPEKVWrite       Kind = "RoPEKVWrite"       // RoPE of queries, RoPE of keys, KVWrite
 	RoPEAttention     Kind = "RoPEAttention"     // RoPE, RoPE, KVWrite, Attention
 	AdaptedLinear     Kind = "AdaptedLinear"     // 1 to 3 Linears, LoRA of their results; of two, ActMul behind it

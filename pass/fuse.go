@@ -30,6 +30,7 @@ type row struct {
 var fusions = []row{
 	{"AddNorm", "Add, RMSNorm of the sum", findAddNorm, true},
 	{"NormQuantize", "RMSNorm or AddNorm, Quantize of the norm that nothing else reads", findNormQuantize, false},
+	{"GatedNorm", "RMSNorm of each head, ActMul of a gate and it", findGatedNorm, false},
 	{"AddNormRouter", "AddNorm, Linear of the norm that scores experts", findAddNormRouter, false},
 	{"MoEAddNorm", "MoE, AddNorm of what it makes", findMoEAddNorm, false},
 	{"AllReduceAddNorm", "AllReduce, AddNorm of the sum that nothing else reads", findAllReduceAddNorm, false},
@@ -39,7 +40,7 @@ var fusions = []row{
 	{"LatentAttention", "HeadLinear of queries, Attention to a latent cache, HeadLinear of what it makes", findLatentAttention, false},
 	{"AdaptedLinear", "1 to 3 Linears of the same rows, LoRA of their results; of a gate and an up matrix ActMul too", findAdaptedLinear, false},
 	{"GatedLinear", "Linear gate, Linear up of the same rows, ActMul", findGatedLinear, false},
-	{"LinearGroup", "2 or 3 Linears of the same rows", findLinearGroup, false},
+	{"LinearGroup", "2 to 4 Linears of the same rows", findLinearGroup, false},
 	{"DeferredNorm", "a norm that products compute in steps of few rows: those behind it (NormLinear) and the one before (LinearAddNorm)", findDeferredNorms, false},
 }
 

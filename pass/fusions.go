@@ -56,6 +56,27 @@ func findNormQuantize(m *matcher) (found []match) {
 	return found
 }
 
+// findGatedNorm finds norms of each head that only a product with a gate reads.
+func findGatedNorm(m *matcher) (found []match) {
+	for _, n := range m.g.Nodes {
+		o, ok := n.Op.(graph.RMSNorm)
+		if !ok || !o.PerGroup {
+			continue
+		}
+		act := m.only(n.Out[0])
+		if act == nil || act.In[len(act.In)-1] != n.Out[0] {
+			continue
+		}
+		if _, ok := act.Op.(graph.ActMul); !ok {
+			continue
+		}
+		if f, ok := m.fused(graph.GatedNorm, []*graph.Node{n, act}, act.Out[0]); ok {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
 // findAllReduceAddNorm finds what devices add up and only a norm reads.
 func findAllReduceAddNorm(m *matcher) (found []match) {
 	for _, n := range m.g.Nodes {
@@ -265,7 +286,7 @@ func findGatedLinear(m *matcher) (found []match) {
 // findAdaptedLinear finds layers with the adapters of their results, and the function that joins those of a gate and an up matrix.
 func findAdaptedLinear(m *matcher) (found []match) {
 	for _, n := range m.g.Nodes {
-		if _, ok := n.Op.(graph.LoRA); !ok || len(n.Out) > groupMost {
+		if _, ok := n.Op.(graph.LoRA); !ok || len(n.Out) > adaptedMost {
 			continue
 		}
 		nodes := []*graph.Node{n}
@@ -307,8 +328,8 @@ func (m *matcher) actMul(n *graph.Node) *graph.Node {
 	return act
 }
 
-// groupMost is the most Linears of a group.
-const groupMost = 3
+// groupMost is the most Linears of a group, adaptedMost of those with adapters.
+const groupMost, adaptedMost = 4, 3
 
 // findLinearGroup finds layers that read the same rows, as many of them together as the device computes as one.
 func findLinearGroup(m *matcher) (found []match) {

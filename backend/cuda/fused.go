@@ -49,6 +49,8 @@ func fusionOf(k graph.Kind) (f fusion, ok bool) {
 		return fusion{"add, rmsnorm, router", fitsAddNormRouter, all, bindAddNormRouter}, true
 	case graph.NormQuantize:
 		return fusion{"rmsnorm, quantize", fitsNormQuantize, none, bindNormQuantize}, true
+	case graph.GatedNorm:
+		return fusion{"rmsnorm, gated", fitsGatedNorm, none, bindGatedNorm}, true
 	case graph.RoPEKVWrite:
 		return fusion{"rope, kvwrite", fitsRoPEKVWrite, none, bindRoPEKVWrite}, true
 	case graph.RoPEAttention, graph.HeadNormAttention:

@@ -6,6 +6,7 @@ import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/skinny"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -78,7 +79,15 @@ func (d *Device) fitsLayers(n *graph.Node, layers []*graph.Node) bool {
 }
 
 func fitsLinearGroup(d *Device, n *graph.Node, parts []*graph.Node) bool {
-	return d.fitsLayers(n, parts)
+	return len(parts) <= groupMost(parts[0]) && d.fitsLayers(n, parts)
+}
+
+// groupMost is how many layers like one are a launch.
+func groupMost(n *graph.Node) int {
+	if packed.Has(n.Weights[0].Format) {
+		return packed.MaxParts
+	}
+	return skinny.MaxParts
 }
 
 func fitsNormLinear(d *Device, n *graph.Node, parts []*graph.Node) bool {

@@ -30,3 +30,25 @@ func bindNormQuantize(d *Device, n *graph.Node, a backend.Args, parts []*part) (
 	put, err := d.bindNorm(first.node, backend.Args{In: first.args.In, Out: rounded, Weights: first.args.Weights}, k, p)
 	return &launch{put: put}, err
 }
+
+// fitsGatedNorm: the functions of a gate that models have behind recurrent layers.
+func fitsGatedNorm(_ *Device, n *graph.Node, parts []*graph.Node) bool {
+	fn, x := parts[1].Op.(graph.ActMul).Fn, parts[0].In[0]
+	return (fn == graph.Silu || fn == graph.Sigmoid) && n.Out[0].Type == graph.BF16 && norm.FitsGated(x.Axis.Size)
+}
+
+// bindGatedNorm binds the norm of each head and its product with a gate; the norm itself is not written.
+func bindGatedNorm(d *Device, _ *graph.Node, a backend.Args, parts []*part) (*launch, error) {
+	first, act := parts[0], parts[1]
+	x := first.node.In[0]
+	k, err := norm.Gated(d.loader)
+	if err != nil {
+		return nil, err
+	}
+	p := norm.Params{
+		N: int32(x.Axis.Size), Groups: int32(x.Axis.Count), Eps: float32(first.node.Op.(graph.RMSNorm).Eps),
+		Gate: at(act.args.In[0]), Fn: int32(act.node.Op.(graph.ActMul).Fn),
+	}
+	put, err := d.bindNorm(first.node, backend.Args{In: first.args.In, Out: a.Out, Weights: first.args.Weights}, k, p)
+	return &launch{put: put}, err
+}

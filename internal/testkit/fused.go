@@ -73,6 +73,12 @@ func fusedCases() []Case {
 			q, k, v := linear(b, "q", x, ffn), linear(b, "k", x, ffn), linear(b, "v", x, ffn)
 			return b.Add("y", b.Add("qk", q, k), v)
 		}, graph.LinearGroup)
+		add(f.String()+"/four", 1e-5, func(b *graph.Builder) *graph.Value { // two of them small, as of a recurrent layer
+			x, few := feed(b, "x", hidden), axis("few", 32, 1)
+			q, v, alpha, beta := linear(b, "q", x, ffn), linear(b, "v", x, ffn), linear(b, "alpha", x, few), linear(b, "beta", x, few)
+			ab := b.Linear("ab", b.ActMul("gated", alpha, beta, graph.Sigmoid), b.Weight("ab/BF16", ffn, few), nil)
+			return b.Add("y", b.Add("qv", q, v), ab)
+		}, graph.LinearGroup)
 		for _, fn := range []graph.Fn{graph.Silu, graph.GeluTanh} {
 			add(fmt.Sprintf("%s/%s", f, fn), 1e-5, func(b *graph.Builder) *graph.Value {
 				x := feed(b, "x", hidden)
@@ -98,6 +104,16 @@ func fusedCases() []Case {
 			act := b.ActMul("act", linear(b, "gate", n, ffn), linear(b, "up", n, ffn), graph.Silu)
 			return b.Add("y", sum, linear(b, "down", act, hidden))
 		}, graph.LinearAddNorm, graph.GatedLinear)
+	}
+	for _, c := range []struct {
+		size int
+		fn   graph.Fn
+	}{{128, graph.Silu}, {64, graph.Sigmoid}, {20, graph.Silu}, {512, graph.Silu}, {256, graph.GeluTanh}, {1024, graph.Silu}} { // the last two are computed one by one
+		add(fmt.Sprintf("%s/groups of %d", c.fn, c.size), 1e-5, func(b *graph.Builder) *graph.Value {
+			heads := axis("heads", 3, c.size)
+			n := b.GroupRMSNorm("n", feed(b, "x", heads), b.Vector("norm", axis("head", 1, c.size)), 1e-5)
+			return b.ActMul("y", feed(b, "gate", heads), n, c.fn)
+		}, graph.GatedNorm)
 	}
 	for _, to := range []graph.Type{graph.F8, graph.I8} {
 		w := map[graph.Type]string{graph.F8: "w/FP8", graph.I8: "w/INT8"}[to]

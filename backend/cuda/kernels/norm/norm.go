@@ -17,6 +17,8 @@ type Params struct {
 	OwnWeights      int32      // 1: each group has weights of its own, [Groups, N]
 	Of              int32      // a row is a part of one of so many numbers; 0: it is whole
 	Squares         driver.Ptr // [Rows] float32 of such parts: the sums of the squares of the whole rows
+	Gate            driver.Ptr // [Rows, Groups × N], of Gated
+	Fn, _           int32      // of a gate, Silu or Sigmoid: graph.Fn
 }
 
 // Kernel is one of the family, for rows of one length.
@@ -28,6 +30,9 @@ type Kernel struct {
 
 // wideMax is the longest row of the kernel that keeps a row in registers: 1024 threads × 8 numbers.
 const wideMax = 8192
+
+// gatedMax is the largest group of Gated, whose warp keeps it in registers.
+const gatedMax = 512
 
 // RMS normalises whole rows of n numbers.
 func RMS(l *kernels.Loader, t graph.Type, n int) (*Kernel, error) {
@@ -60,6 +65,15 @@ func Rounded(l *kernels.Loader, to graph.Type, n int) (*Kernel, error) {
 // GroupRMS normalises each group of a row by itself.
 func GroupRMS(l *kernels.Loader, t graph.Type) (*Kernel, error) {
 	k, err := l.Kernel("norm/norm", kernels.Name("rms_group", t), 0)
+	return &Kernel{kernel: k, threads: 128, groups: true}, err
+}
+
+// FitsGated reports whether Gated has a kernel for groups of n numbers.
+func FitsGated(n int) bool { return n%4 == 0 && n <= gatedMax }
+
+// Gated is GroupRMS of BF16 rows whose result, rounded, is multiplied by a function of Params.Gate, for groups of n that FitsGated.
+func Gated(l *kernels.Loader) (*Kernel, error) {
+	k, err := l.Kernel("norm/norm", "rms_group_gated_bf16", 0)
 	return &Kernel{kernel: k, threads: 128, groups: true}, err
 }
 

@@ -20,11 +20,12 @@ DEVICE float finish(const CausalConvParams& p, int c, float sum) {
   return p.silu ? sum * sigmoid(sum) : sum;
 }
 
-// step: a thread is a channel of a sequence, and goes through its tokens. It is for steps of few tokens a sequence.
+// step: a thread is a channel of a sequence, and goes through its tokens. It is for steps of few tokens a sequence. No launch of a step before it writes states,
+// so that they are on their way while the one before still runs.
 template <typename T> DEVICE void convStep(const CausalConvParams& p) {
-  launchDependentsAndWait();
+  launchDependents();
   int s = blockY(), c = blockX() * threads() + threadX();
-  if (s >= p.step.counts[COUNT_SEQS] || c >= p.channels) return;
+  if (s >= p.step.counts[COUNT_SEQS] || c >= p.channels) return gridDependencyWait();
   int past = p.width - 1;
   Sequence q(p.step, s, p.states, (long)past * p.channels);
   float window[MAX_WIDTH], w[MAX_WIDTH];
@@ -32,6 +33,7 @@ template <typename T> DEVICE void convStep(const CausalConvParams& p) {
     window[i] = i < past && !q.fresh ? q.state[(long)i * p.channels + c] : 0;
     w[i] = i < p.width ? p.w[(long)c * p.width + i] : 0;
   }
+  gridDependencyWait();
   for (int r = q.from; r < q.to; r++) {
     float x = toFloat(((const T*)p.x)[(long)r * p.channels + c]), sum = 0;
     UNROLL for (int i = 0; i < MAX_WIDTH; i++) {

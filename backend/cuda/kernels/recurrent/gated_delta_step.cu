@@ -1,6 +1,7 @@
 // One token of the gated delta rule in every sequence that has one (graph.GatedDelta, graph.KimiDelta): a block is COLUMNS columns of the state of one value
 // head of one sequence. COLUMNS / 4 threads take a row of these, 16 bytes each; the other threads have other rows. All of a state is on its way before
-// anything is computed: what a step takes is the time to read and write the states.
+// anything is computed, and before the launch ahead has ended, since nothing ahead of it in a step writes states: what a step takes is the time to read and
+// write the states.
 #include "gated_delta.h"
 
 // With 32 columns a block has little and there are many: 3.52 TB/s for 64 sequences on an H200, where blocks of 64 reach 3.08 and blocks of 128 3.20, and
@@ -13,18 +14,19 @@ template <typename T, int KEYS, bool EACH_KEY> DEVICE void gatedDeltaStep(const 
   SHARED static float q[MAX_KEY], k[MAX_KEY], g[MAX_KEY];
   SHARED static float gates[2];
   SHARED static Four predicted[THREADS / 32][LANES], sums[THREADS / 32][LANES];
-  launchDependentsAndWait();
+  launchDependents();
   int s = blockZ(), h = blockY();
-  if (s >= p.step.counts[COUNT_SEQS]) return;
+  if (s >= p.step.counts[COUNT_SEQS]) return gridDependencyWait();
   long size = (long)p.keySize * p.valueSize;
   Sequence seq(p.step, s, p.states, size * p.valueHeads);
-  if (seq.to - seq.from != 1) return;
+  if (seq.to - seq.from != 1) return gridDependencyWait();
   int column = threadX() % LANES, j = blockX() * COLUMNS + 4 * column, group = threadX() / LANES; // rows group, group + GROUPS, …
   bool mine = j < p.valueSize;
   Four* at = (Four*)(seq.state + h * size + (long)group * p.valueSize + j);
   long next = (long)GROUPS * p.valueSize / 4;
   Four state[KEYS];
   UNROLL for (int i = 0; i < KEYS; i++) state[i] = mine && !seq.fresh && group + i * GROUPS < p.keySize ? at[i * next] : Four{};
+  gridDependencyWait();
 
   int r = seq.from;
   if (warp() < 2) { // the query, the key

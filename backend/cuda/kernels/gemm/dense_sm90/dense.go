@@ -6,6 +6,7 @@ package densesm90
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
@@ -59,10 +60,42 @@ type Problem struct {
 	XScale  driver.Ptr // [Rows, rounded up to an even number] float32, what a number of each row counts; not of BF16. They are read by twos
 	Rows    int        // that X has room for; launches use the first m
 	K       int
-	Weights []Weight // 1 to 3
+	Weights []Weight // 1 to maxWeights; before Divided any
 	Gated   bool     // the one weight is gate and up as Interleave makes them, 2N rows, and Y = fn(gate) × up
 	Fn      int32    // a gated problem's graph.Fn: silu or gelu_tanh
 	Deltas  bool     // adapters add to the results; see LaunchDeltas
+}
+
+// maxWeights is how many weights a launch takes.
+const maxWeights = 3
+
+// Divided is the problems of a launch each that a problem comes to. Of more weights than a launch takes those of one tile are apart, so that pairs of blocks can
+// take the others.
+func (p Problem) Divided() []Problem {
+	if len(p.Weights) <= maxWeights {
+		return []Problem{p}
+	}
+	var paired, single []Weight
+	for _, w := range p.Weights {
+		switch tiles := (w.N + tileRows - 1) / tileRows; {
+		case tiles%2 == 0:
+			paired = append(paired, w)
+		case tiles == 1:
+			single = append(single, w)
+		}
+	}
+	if len(paired)+len(single) < len(p.Weights) {
+		paired, single = p.Weights, nil
+	}
+	var all []Problem
+	for _, weights := range [][]Weight{paired, single} {
+		for some := range slices.Chunk(weights, maxWeights) {
+			one := p
+			one.Weights = some
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 // shape is a tile width.

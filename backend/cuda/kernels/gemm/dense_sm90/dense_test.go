@@ -3,6 +3,7 @@ package densesm90
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -215,6 +216,30 @@ func TestSchedule(t *testing.T) {
 	for tiles, want := range map[int32]int32{16: 16, 24: 24, 32: 32, 48: 0, 72: 72, 80: 14, 112: 0, 128: 0} {
 		if d := newSchedule(66, tiles, 64, 1.8, 22); d.streamTiles != want {
 			t.Errorf("%d pairs of tiles of 256 rows: %d stream-K tiles, want %d", tiles, d.streamTiles, want)
+		}
+	}
+}
+
+// TestDivided: of four weights those of one tile are apart, and no launch has more than it takes.
+func TestDivided(t *testing.T) {
+	for _, c := range []struct{ n, want []int }{
+		{[]int{8192, 4096, 32}, []int{3}}, {[]int{8192, 4096, 32, 32}, []int{2, 2}}, {[]int{32, 8192, 128, 4096, 256}, []int{3, 2}}, {[]int{512, 512, 512, 512}, []int{3, 1}},
+		{[]int{8192, 384, 32, 32}, []int{3, 1}}, {[]int{32, 32, 32, 32}, []int{3, 1}},
+	} {
+		p, total := Problem{}, 0
+		for _, n := range c.n {
+			p.Weights = append(p.Weights, Weight{N: n})
+			total += n
+		}
+		var got []int
+		for _, one := range p.Divided() {
+			got = append(got, len(one.Weights))
+			for _, w := range one.Weights {
+				total -= w.N
+			}
+		}
+		if !slices.Equal(got, c.want) || total != 0 {
+			t.Errorf("weights of %v columns are %v launches, which leave out %d columns; want %v", c.n, got, total, c.want)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type gemmSM90 struct {
 // gemmParams mirrors GemmParams of tile_scheduler.h.
 type gemmParams struct {
 	X                               driver.TensorMap
-	Part                            [3]part
+	Part                            [MaxParts]part
 	Partial, Arrived                driver.Ptr
 	M, K, Parts, Fn                 int32
 	RowTiles, Tiles, StreamK, Gated int32

@@ -65,6 +65,9 @@ type gemvKernel struct {
 	room   int // the shared memory of a block, in bytes
 }
 
+// MaxParts is how many weights a launch takes.
+const MaxParts = 3
+
 // part mirrors PackedPart of formats.h. Tiles is, in gemvParams, how many of 16 rows the parts before it have; in gemmParams, how many of gemmTile it has.
 type part struct {
 	W, Bias, Y driver.Ptr
@@ -74,7 +77,7 @@ type part struct {
 // gemvParams mirrors GemvParams of gemv.h.
 type gemvParams struct {
 	X               driver.Ptr
-	Part            [3]part
+	Part            [MaxParts]part
 	M, K, Parts, Fn int32
 
 	Matrices, Tiles, Each, Units int32

@@ -8,10 +8,11 @@ import (
 	"github.com/ridge-llm/ridge/graph"
 )
 
-// MaxRows is how many rows of x a launch takes, MaxGated how many one of a gated problem.
+// MaxRows is how many rows of x a launch takes, MaxGated how many one of a gated problem, MaxParts how many weights.
 const (
 	MaxRows  = 16
 	MaxGated = 8
+	MaxParts = 4
 )
 
 // Part mirrors Part of skinny.h: one weight and where its results go.
@@ -26,7 +27,7 @@ type Part struct {
 // Params mirrors SkinnyParams of skinny.h. K counts kernels.Pairs.
 type Params struct {
 	X               driver.Ptr // [M, K]
-	Part            [3]Part
+	Part            [MaxParts]Part
 	XScale          driver.Ptr // [M] float32, what a number of each row counts; not of BF16
 	M, K, Parts, Fn int32      // Fn: a gated problem's graph.Fn
 }

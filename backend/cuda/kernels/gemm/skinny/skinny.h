@@ -20,7 +20,7 @@ struct Part { // one weight matrix; several that read the same x are one launch
 };
 struct SkinnyParams {
   const bf16* x; // [m, k]
-  Part part[3];  // of a gated launch one matrix, gate and up interleaved, and the up matrix's bias and scale in part[1]
+  Part part[4];  // of a gated launch one matrix, gate and up interleaved, and the up matrix's bias and scale in part[1]
   const float* xScale; // [m] what a number of each row of x counts, if they are scaled
   int m, k, parts, fn; // k: in pairs of bytes (mma_ops.h); fn: graph.Fn of a gated launch
 };

@@ -40,6 +40,7 @@ func TestAgainstPlainGo(t *testing.T) {
 		}{
 			{m: 1, k: 64, n: []int{64}}, {m: 3, k: 72, n: []int{321}}, {m: 8, k: 4096, n: []int{50}}, {m: 1, k: 4096, n: []int{512, 128, 120}},
 			{m: 2, k: 64, n: []int{4300}}, // enough for blocks of 256 threads
+			{m: 2, k: 512, n: []int{512, 256, 32, 30}},
 			{m: 9, k: 1000, n: []int{77, 5}}, {m: 16, k: 640, n: []int{136}}, {m: 5, k: 256, n: []int{200, 200}, gated: true}, {m: 8, k: 1336, n: []int{88, 88}, gated: true},
 		} {
 			name := fmt.Sprintf("m %d, k %d, n %v, gated %v", c.m, c.k, c.n, c.gated)
