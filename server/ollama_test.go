@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,7 +69,7 @@ func TestOllamaRaw(t *testing.T) {
 		}
 	}
 	for fields, want := range map[string]string{
-		`"suffix": "x"`: "suffix", `"template": "x"`: "template", `"context": [1]`: "context", `"images": ["x"]`: "images", `"think": true`: "think", `"think": 7`: "think",
+		`"suffix": "x"`: "suffix", `"template": "x"`: "template", `"context": [1000000]`: "token 0 of the prompt is 1000000", `"context": ["a"]`: "context", `"images": ["x"]`: "images", `"think": true`: "think", `"think": 7`: "think",
 	} {
 		if status, text := post(t, h, "/api/generate", `{"prompt": "x", `+fields+`}`); status != 400 || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %s", fields, status, text)
@@ -76,6 +77,50 @@ func TestOllamaRaw(t *testing.T) {
 	}
 	if status, text := post(t, h, "/api/generate", `{"prompt": "x", "suffix": "", "context": [], "think": false, "stream": false, "options": {"num_predict": 2}}`); status != 200 {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+// TestOllamaContext: the tokens that an answer of /api/generate says lead a request that goes on from them, streamed or not, without a second beginning.
+func TestOllamaContext(t *testing.T) {
+	h, m := start(t, ridge.Options{}, server.Options{})
+	type said struct {
+		Response string
+		Context  []int32
+		Prompt   int `json:"prompt_eval_count"`
+		Count    int `json:"eval_count"`
+	}
+	generate := func(more string) (a said) {
+		t.Helper()
+		status, text := post(t, h, "/api/generate", `{"prompt": "Once upon a time", "options": {"temperature": 0, "num_predict": 5}`+more+`}`)
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &a); err != nil || status != 200 {
+			t.Fatalf("%d %s", status, text)
+		}
+		return a
+	}
+	first := generate(`, "stream": false`)
+	if len(first.Context) < first.Prompt+first.Count || len(first.Context) > first.Prompt+first.Count+1 {
+		t.Errorf("%d tokens of a prompt of %d and an answer of %d", len(first.Context), first.Prompt, first.Count)
+	}
+	if text := m.Decode(first.Context); !strings.Contains(text, "Once upon a time") || !strings.Contains(text, first.Response) {
+		t.Errorf("the tokens are of %q, and not of the prompt and %q", text, first.Response)
+	}
+	list, err := json.Marshal(first.Context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, err := m.Encode("", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range []string{`, "stream": false`, ``} {
+		next := generate(more + `, "context": ` + string(list))
+		if want := len(first.Context) + first.Prompt - len(begin); next.Prompt != want || len(next.Context) < want || !slices.Equal(next.Context[:len(first.Context)], first.Context) {
+			t.Errorf("%q: a prompt of %d tokens, and should be of %d: those before it and its own", more, next.Prompt, want)
+		}
+	}
+	if raw := generate(`, "raw": true, "stream": false`); raw.Context != nil {
+		t.Error("an answer to a raw prompt says tokens to go on from, and has no template that would")
 	}
 }
 

@@ -22,14 +22,14 @@ import (
 )
 
 func createCommand() *cobra.Command {
-	var file string
+	var file, quantize string
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a model of another, with a Modelfile",
 		Long: `Create makes a model of another with its own system prompt, parameters, template, adapter or first messages, as a Modelfile of Ollama's says:
 FROM, PARAMETER, TEMPLATE, SYSTEM, ADAPTER, MESSAGE and LICENSE. FROM is a short name, ORG/REPO[:QUANT] on the hub, a file or folder, or another that was created;
 what is not here is downloaded. Paths are those from the Modelfile's folder. ridge run, ridge list and ridge rm know the model by its name, and so do
-servers of many (--models-hub or --models-dir). It takes no room on the disk, but for an adapter, which is copied.`,
+servers of many (--models-hub or --models-dir). It takes no room on the disk, but for an adapter, which is copied, and weights that --quantize makes.`,
 		Example: "  ridge create mario\n  ridge create mario -f ./Modelfile\n  ridge run mario \"Who are you?\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,6 +50,7 @@ servers of many (--models-hub or --models-dir). It takes no room on the disk, bu
 				}
 			}
 			name := strings.TrimSuffix(args[0], ":latest")
+			c.Quantize = quantize
 			if err := l.Create(name, of, c); err != nil {
 				return err
 			}
@@ -58,6 +59,7 @@ servers of many (--models-hub or --models-dir). It takes no room on the disk, bu
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "Modelfile", "the Modelfile")
+	cmd.Flags().StringVarP(&quantize, "quantize", "q", "", "give the model weights of its own in a number format (ridge convert --help lists them), such as Q4_K_M")
 	return cmd
 }
 

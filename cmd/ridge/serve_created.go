@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/ridge-llm/ridge"
+	"github.com/ridge-llm/ridge/internal/convert"
 	"github.com/ridge-llm/ridge/internal/created"
 	"github.com/ridge-llm/ridge/internal/disk"
 	"github.com/ridge-llm/ridge/internal/shelf"
@@ -98,6 +100,13 @@ func loadCreated(r *ridge.Runtime, x server.ModelFile, o ridge.Options) (*ridge.
 
 // Create implements server.Library. What the model that it is made of was created with itself holds where nothing else is said.
 func (l *library) Create(name string, of *server.ModelFile, c ollama.Creation) error {
+	if c.Quantize != "" { // which takes long, and others need not wait
+		files, err := quantizedFiles(of, c)
+		if err != nil {
+			return err
+		}
+		c.Files = files
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	aliases, err := openAliases()
@@ -108,7 +117,64 @@ func (l *library) Create(name string, of *server.ModelFile, c ollama.Creation) e
 	for _, x := range c.Messages {
 		m.Messages = append(m.Messages, created.Message(x))
 	}
+	if c.Quantize != "" && of != nil {
+		if of.Preset != nil {
+			store, err := openCreated()
+			if err != nil {
+				return err
+			}
+			if err := inherit(store, &m, of.Name); err != nil {
+				return err
+			}
+		}
+		m.From, m.Files, of = "", c.Files, nil
+	}
 	return putCreated(aliases, m, of)
+}
+
+// quantizedFiles makes the weights of a model that is to be created, of another or of files that were sent, in another number format.
+func quantizedFiles(of *server.ModelFile, c ollama.Creation) (map[string]string, error) {
+	t, err := convert.ParseType(c.Quantize)
+	if err != nil {
+		return nil, fmt.Errorf("quantize: %w", err)
+	}
+	store, err := openCreated()
+	if err != nil {
+		return nil, err
+	}
+	path := ""
+	switch {
+	case of != nil && of.Path != "":
+		path = of.Path
+	case of != nil:
+		all, err := store.List()
+		if err != nil && !errors.Is(err, created.ErrDamaged) {
+			return nil, err
+		}
+		if i := slices.IndexFunc(all, func(x created.Model) bool { return x.Name == of.Name }); i >= 0 {
+			path = cmp.Or(all[i].Path, all[i].From)
+		}
+		if !exists(path) {
+			return nil, fmt.Errorf("quantize: %s is made of another model; quantise that", of.Name)
+		}
+	default:
+		if len(c.Files) != 1 {
+			return nil, fmt.Errorf("quantize: the model has %d files; give one GGUF file, or convert its folder with ridge convert", len(c.Files))
+		}
+		for _, digest := range c.Files {
+			if path, err = store.BlobPath(digest); err != nil {
+				return nil, err
+			}
+		}
+	}
+	digest, err := store.MakeBlob(func(out string) error {
+		_, err := convert.Convert(context.Background(), path, out, convert.Options{Type: t})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("quantize: %w", err)
+	}
+	return map[string]string{"model.gguf": digest}, nil
 }
 
 // putCreated keeps a model that is made of another, or of its own files.

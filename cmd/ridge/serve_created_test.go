@@ -152,6 +152,26 @@ func TestCreateOfFiles(t *testing.T) {
 	}
 }
 
+// TestCreateQuantized: a model that was made in another number format, of another one or of a file, has weights of its own in it, with the system prompt and the parameters of what it is made of.
+func TestCreateQuantized(t *testing.T) {
+	s := startManaged(t)
+	s.call("", http.MethodPost, "/api/create", `{"model": "brief", "from": "mine", "system": "Be brief.", "parameters": {"num_predict": 3}}`, 200)
+	s.call("", http.MethodPost, "/api/create", `{"model": "small", "from": "mine", "quantize": "q4_0"}`, 200)
+	s.call("", http.MethodPost, "/api/create", `{"model": "small-brief", "from": "brief", "quantize": "Q4_0", "stream": false}`, 200)
+	digest := fmt.Sprintf("sha256:%x", sha256.Sum256(builtin.GGUF()))
+	s.call("", http.MethodPost, "/api/blobs/"+digest, string(builtin.GGUF()), 201)
+	s.call("", http.MethodPost, "/api/create", `{"model": "small-own", "files": {"own.gguf": "`+digest+`"}, "quantization": "q4_0"}`, 200)
+	for _, name := range []string{"small", "small-brief", "small-own"} {
+		s.says(s.call("", http.MethodPost, "/api/show", `{"model": "`+name+`"}`, 200), `"quantization_level":"Q4_0"`)
+		if a := s.generated(name, `, "options": {"temperature": 0}`); a.Count == 0 || (a.Count == 3) != (name == "small-brief") {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+	if got := s.prompt("small-brief", `[{"role": "user", "content": "Hi"}]`); !strings.Contains(got, "Be brief.") {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestCreateRefused: what is not done or wrong is refused by name, and nothing is made of it.
 func TestCreateRefused(t *testing.T) {
 	s := startManaged(t)
@@ -161,7 +181,7 @@ func TestCreateRefused(t *testing.T) {
 		`{"model": "mine", "from": "mine"}`:                                    "there is a model",
 		`{"model": "llama3.2", "from": "mine"}`:                                "means one of the hub",
 		`{"model": "a b", "from": "mine"}`:                                     "cannot be a model's name",
-		`{"model": "m", "from": "mine", "quantize": "q4_0"}`:                   "quantize is not supported",
+		`{"model": "m", "from": "mine", "quantize": "q9_9"}`:                   "there is no type",
 		`{"model": "m", "from": "mine", "parameters": {"temprature": 1}}`:      "no parameter temprature",
 		`{"model": "m", "from": "mine", "parameters": {"temperature": "hot"}}`: "parameter temperature",
 		`{"model": "m", "from": "mine", "parameters": {"tfs_z": 0.5}}`:         "tfs_z is not supported",

@@ -70,6 +70,44 @@ func (s *Store) PutBlob(digest string, r io.Reader) (err error) {
 	return nil
 }
 
+// BlobPath is where the file of a digest is, which HasBlob says.
+func (s *Store) BlobPath(digest string) (string, error) { return s.blob(digest) }
+
+// MakeBlob keeps a file that make writes under the name that it is given, and says its digest.
+func (s *Store) MakeBlob(make func(path string) error) (digest string, err error) {
+	dir := filepath.Join(s.dir, "blobs")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("created: %w", err)
+	}
+	folder, err := os.MkdirTemp(dir, "coming-*")
+	if err != nil {
+		return "", fmt.Errorf("created: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	path := filepath.Join(folder, "model.gguf")
+	if err := make(path); err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("created: %w", err)
+	}
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", fmt.Errorf("created: %w", err)
+	}
+	digest = fmt.Sprintf("sha256:%x", sum.Sum(nil))
+	to, err := s.blob(digest)
+	if err != nil {
+		return "", err
+	}
+	if err := os.Rename(path, to); err != nil {
+		return "", fmt.Errorf("created: %w", err)
+	}
+	return digest, nil
+}
+
 // unused is how long a file stays that no model has: its model may be about to be created.
 const unused = 24 * time.Hour
 

@@ -2,6 +2,7 @@ package ollama
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,9 @@ type answer struct {
 	looked   int        // at so many of the answer's calls
 	calls    []toolCall // of them that are whole
 	sent     int        // of those
+
+	keeps bool    // the last object says the tokens, for a request that goes on from them (context)
+	ids   []int32 // of the prompt and the answer
 }
 
 // body is an object with a piece of the answer, or the whole.
@@ -42,6 +46,7 @@ func (a *answer) body(m message) map[string]any {
 // piece takes a piece of the answer, and sends it if the answer is streamed.
 func (a *answer) piece(j *serving.Job, p ridge.Piece) error {
 	deltas := a.Take(j, p)
+	a.keep(j, p)
 	a.finish = p.Finish
 	a.gather(p.Finish != nil)
 	if !a.streamed {
@@ -66,6 +71,22 @@ func (a *answer) piece(j *serving.Job, p ridge.Piece) error {
 		return nil
 	}
 	return a.out.Line(a.last())
+}
+
+// keep notes the tokens of a piece, and the one that ended the answer.
+func (a *answer) keep(j *serving.Job, p ridge.Piece) {
+	if !a.keeps {
+		return
+	}
+	if a.ids == nil {
+		a.ids = slices.Clone(j.Prompt)
+	}
+	if p.Token != nil {
+		a.ids = append(a.ids, p.Token.Token)
+	}
+	if p.Finish != nil && p.Finish.End != nil {
+		a.ids = append(a.ids, p.Finish.End.Token)
+	}
 }
 
 // send sends a piece of the message, with the log-probabilities of the tokens since the one before.
@@ -111,6 +132,9 @@ func (a *answer) last() map[string]any {
 	b := a.body(m)
 	a.withLogprobs(b)
 	b["done"], b["done_reason"] = true, string(f.Reason)
+	if a.keeps {
+		b["context"] = a.ids
+	}
 	b["total_duration"], b["load_duration"], b["prompt_eval_duration"], b["eval_duration"] = time.Since(a.began), 0, f.Prefill, f.Decode
 	b["prompt_eval_count"], b["eval_count"] = f.Prompt, f.Output
 	return b

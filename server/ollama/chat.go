@@ -22,8 +22,9 @@ type request struct {
 	Messages    []message         `json:"messages"`
 	Prompt      string            `json:"prompt"`
 	System      string            `json:"system"`
-	Raw         bool              `json:"raw"`    // the prompt is the whole prompt
-	Suffix      string            `json:"suffix"` // what follows the answer, which fills the gap behind the prompt
+	Raw         bool              `json:"raw"`     // the prompt is the whole prompt
+	Before      []int32           `json:"context"` // of /api/generate: the tokens of an earlier answer and its prompt, as that said them
+	Suffix      string            `json:"suffix"`  // what follows the answer, which fills the gap behind the prompt
 	Think       json.RawMessage   `json:"think"`
 	Tools       []json.RawMessage `json:"tools"`
 	Format      json.RawMessage   `json:"format"`
@@ -57,7 +58,6 @@ var refusals = refused()
 func refused() map[string]api.Refusal {
 	all := map[string]api.Refusal{
 		"template": {Harmless: `""`, Why: "the template is chosen when the server starts (--chat-template); a raw prompt does not use it"},
-		"context":  {Harmless: "[]", Why: "nothing is kept between requests; send the conversation to /api/chat"},
 		"images":   {Harmless: "[]", Why: "only text is read"},
 	}
 	for name, r := range openai.SamplerRefusals {
@@ -222,10 +222,34 @@ func (a *answer) begin(ctx context.Context, s *serving.Service, q *request, id s
 			all, o, err = c.Job(ctx, s)
 		}
 	}
+	if err == nil && a.generate && !q.Raw && q.Suffix == "" {
+		a.keeps = true
+		err = q.goOn(ctx, s, all)
+	}
 	if err == nil {
 		a.ChatAnswer = openai.NewChatAnswer(s, c, id, o, all)
 	}
 	return all, err
+}
+
+// goOn puts the tokens of an earlier answer and its prompt, which that said, before the prompt.
+func (q *request) goOn(ctx context.Context, s *serving.Service, all []serving.Job) error {
+	if len(q.Before) == 0 {
+		return nil
+	}
+	texts, err := s.Encode(ctx, []string{""}, true) // what the model expects before all text
+	if err != nil {
+		return err
+	}
+	begin := texts[0]
+	for i := range all {
+		rest := all[i].Prompt
+		if n := len(begin); len(rest) >= n && slices.Equal(rest[:n], begin) && len(q.Before) >= n && slices.Equal(q.Before[:n], begin) {
+			rest = rest[n:]
+		}
+		all[i].Prompt = slices.Concat(q.Before, rest)
+	}
+	return nil
 }
 
 // raw is what to make of a prompt that goes to the model as it is, or of the texts around a gap.

@@ -21,6 +21,7 @@ type Creation struct {
 	Files    map[string]string // digests by name
 	Adapters map[string]string // likewise, of one adapter
 	License  []string
+	Quantize string // the number format of its own copy of the weights; "": it has those that it is made of
 	serving.Preset
 }
 
@@ -38,7 +39,9 @@ type createRequest struct {
 	License    licenses                   `json:"license"`
 	Parameters map[string]json.RawMessage `json:"parameters"`
 	Messages   []message                  `json:"messages"`
-	Modelfile  string                     `json:"modelfile"` // of clients older than 0.5.5
+	Quantize   string                     `json:"quantize"`
+	Older      string                     `json:"quantization"` // what older clients call it
+	Modelfile  string                     `json:"modelfile"`    // of clients older than 0.5.5
 
 	keep func(path string) (map[string]string, error) // keeps an adapter that lies where the Modelfile does; nil: it is a client's
 }
@@ -52,11 +55,9 @@ func Modelfile(name, text string, keep func(path string) (map[string]string, err
 // Refuses are the fields that are not done.
 func (q *createRequest) Refuses() map[string]api.Refusal {
 	return map[string]api.Refusal{
-		"quantize":     {Harmless: `""`, Why: "ridge quantize and ridge convert write such files, which create takes"},
-		"quantization": {Harmless: `""`, Why: "ridge quantize and ridge convert write such files, which create takes"},
-		"path":         {Harmless: `""`, Why: "the server reads no Modelfile of its own; send its text as modelfile"},
-		"renderer":     {Harmless: `""`, Why: "conversations are rendered by the chat template"},
-		"parser":       {Harmless: `""`, Why: "answers are read as the chat template shows it"},
+		"path":     {Harmless: `""`, Why: "the server reads no Modelfile of its own; send its text as modelfile"},
+		"renderer": {Harmless: `""`, Why: "conversations are rendered by the chat template"},
+		"parser":   {Harmless: `""`, Why: "answers are read as the chat template shows it"},
 	}
 }
 
@@ -97,7 +98,7 @@ func (q *createRequest) creation() (c Creation, err error) {
 		return c, api.Invalid("files", "from and files are both given; a model is made of another, or of files")
 	}
 	c = Creation{From: q.From, Files: q.Files, Adapters: q.Adapters, License: q.License}
-	c.System, c.Parameters = q.System, q.Parameters
+	c.System, c.Parameters, c.Quantize = q.System, q.Parameters, cmp.Or(q.Quantize, q.Older)
 	for i, m := range q.Messages {
 		if m.Role != "system" && m.Role != "user" && m.Role != "assistant" || len(m.Images) > 0 {
 			return c, api.Invalid("messages", "message %d has the role %q, or images; system, user and assistant are possible, with text", i, m.Role)
