@@ -120,8 +120,8 @@ func (l Layout) check(o Options) error {
 		return nil
 	case all.Method == pass.Ring && device.OnGPU(o.Backend):
 		return fmt.Errorf("ridge: the layout %s on Backend %s: GPUs attend to divided rows by heads; take --sp-method %s, or the CPU", all, o.Backend, pass.Ulysses)
-	case all.Data > 1 && (o.Swap > 0 || o.keepsPages()):
-		return fmt.Errorf("ridge: the layout %s: pages of devices that have requests of their own stay there; leave Swap (--swap-space), KVOffload (--kv-host-memory, --kv-disk, --kv-shared) and KVTransfer (--role) out", all)
+	case all.Data > 1 && o.keepsPages():
+		return fmt.Errorf("ridge: the layout %s: what devices that have requests of their own keep beyond their caches would have to be found by all of them; leave KVOffload (--kv-host-memory, --kv-disk, --kv-shared) and KVTransfer (--role) out", all)
 	case len(o.EarlyExit.Layers) > 0:
 		return fmt.Errorf("ridge: EarlyExit (--early-exit) and the layout %s: parts of the model that tokens leave are of one device; leave one out", all)
 	}

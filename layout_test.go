@@ -69,6 +69,8 @@ func TestLayout(t *testing.T) {
 		{"gptoss-yarn", []ridge.Layout{{Data: 2, Expert: 2}, {Tensor: 2, Data: 2, Expert: ridge.AllDevices}, {Data: 4, Pipeline: 2}}, ridge.Options{}},
 		{"gptoss-yarn", []ridge.Layout{{Data: 2}}, ridge.Options{KV: ridge.Budget{Bytes: 128 << 10}, Speculation: ridge.Speculation{Method: "ngram"}}},
 		{"jamba-bias", []ridge.Layout{{Data: 2}, {Data: 4}}, ridge.Options{}},
+		{"gptoss-yarn", []ridge.Layout{{Data: 2}, {Data: 2, Tensor: 2}}, ridge.Options{KV: ridge.Budget{Bytes: 128 << 10}, Swap: 1 << 20}},
+		{"jamba-bias", []ridge.Layout{{Data: 2}}, ridge.Options{KV: ridge.Budget{Bytes: 124 << 10}, Swap: 1 << 20}},
 	} {
 		dir := withTokenizer(t, "internal/check/testdata/"+c.model)
 		c.options.Threads, c.options.Cache, c.options.Context, c.options.Deterministic = 1, "f32", 128, true // else an answer depends on those beside it
@@ -79,6 +81,9 @@ func TestLayout(t *testing.T) {
 				m := loadFrom(t, dir, c.options)
 				if got := answers(t, m); !slices.EqualFunc(got, want, slices.Equal) {
 					t.Errorf("answers are\n%v\nand should be\n%v", got, want)
+				}
+				if s := m.Stats(); c.options.Swap > 0 && l.Data > 1 && (s.Swaps == 0 || s.SwappedIn != s.SwappedOut || s.HostUsed != 0) {
+					t.Errorf("%d requests were swapped out; %d pages went and %d came back, and %d are still in host memory", s.Swaps, s.SwappedOut, s.SwappedIn, s.HostUsed)
 				}
 			})
 		}
@@ -140,7 +145,7 @@ func TestLayoutRefused(t *testing.T) {
 		"--ep -2; 1 to 64 is possible":                 {Layout: ridge.Layout{Expert: -2}},
 		"--dp 2 and --sp 2: devices have sequences":    {Layout: ridge.Layout{Data: 2, Sequence: 2}},
 		"divides experts, and ":                        {Layout: ridge.Layout{Data: 2}},
-		"leave Swap (--swap-space), KVOffload":         {Layout: ridge.Layout{Data: 2}, Swap: 1 << 20},
+		"leave KVOffload (--kv-host-memory, ":          {Layout: ridge.Layout{Data: 2}, KVOffload: ridge.KVOffload{HostMemory: 1 << 20}},
 		"--sp 65; 1 to 64 is possible":                 {Layout: ridge.Layout{Sequence: 65}},
 		"--sp-method \"star\"; ulysses and ring":       {Layout: ridge.Layout{Sequence: 2, SequenceMethod: "star"}},
 		"--sp-method ring is for --sp 2 or more":       {Layout: ridge.Layout{SequenceMethod: "ring"}},

@@ -63,7 +63,7 @@ func TestRanks(t *testing.T) {
 		{"llama-default", ridge.Layout{Tensor: 2, Sequence: 2, SequenceMethod: "ring"}, ridge.Options{KV: ridge.Budget{Bytes: 96 << 10}, Swap: 1 << 20}},
 		{"gptoss-yarn", ridge.Layout{Pipeline: 2, Sequence: 2, Expert: 2}, ridge.Options{Ranks: ridge.Ranks{Transport: "tcp"}}},
 		{"gptoss-yarn", ridge.Layout{Data: 2, Expert: 2}, ridge.Options{Ranks: ridge.Ranks{Transport: "tcp"}}},
-		{"gptoss-yarn", ridge.Layout{Data: 2, Tensor: 2}, ridge.Options{KV: ridge.Budget{Bytes: 128 << 10}}},
+		{"gptoss-yarn", ridge.Layout{Data: 2, Tensor: 2}, ridge.Options{KV: ridge.Budget{Bytes: 128 << 10}, Swap: 1 << 20}},
 		{"jamba-bias", ridge.Layout{Data: 2}, ridge.Options{Speculation: ridge.Speculation{Method: "ngram"}}},
 		{"qwen3.5-wide", ridge.Layout{Sequence: 2, SequenceMethod: "ulysses"}, ridge.Options{Speculation: ridge.Speculation{Method: "ngram"}}},
 		{"qwen3.5-wide", ridge.Layout{Pipeline: 2}, ridge.Options{Ranks: ridge.Ranks{Transport: "tcp"}}},

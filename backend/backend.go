@@ -206,13 +206,13 @@ func (l Limits) GroupHostPages(group int) int {
 	return l.Groups[group].HostPages
 }
 
-// Times makes the pages, of which limits were set as of one device, those of so many devices with sequences of their own. None is in host memory.
+// Times makes the pages, of which limits were set as of one device, those of so many devices with sequences of their own, each with swap space of its own. Nothing that has left the cache is kept.
 func (l *Limits) Times(ranks int) {
-	l.Ranks, l.Pages, l.SwapPages, l.HostPages = ranks, l.Pages*ranks, 0, 0
+	l.Ranks, l.Pages, l.SwapPages, l.HostPages = ranks, l.Pages*ranks, l.SwapPages*ranks, 0
 	l.Groups = slices.Clone(l.Groups)
 	for i := range l.Groups {
 		g := &l.Groups[i]
-		g.Pages, g.SwapPages, g.HostPages = g.Pages*ranks, 0, 0
+		g.Pages, g.SwapPages, g.HostPages = g.Pages*ranks, g.SwapPages*ranks, 0
 	}
 }
 
@@ -222,8 +222,9 @@ func (l Limits) OfRank() Limits {
 		l.Groups = slices.Clone(l.Groups)
 		for i := range l.Groups {
 			l.Groups[i].Pages /= l.Ranks
+			l.Groups[i].SwapPages /= l.Ranks
 		}
-		l.Pages, l.Ranks = l.Pages/l.Ranks, 0
+		l.Pages, l.SwapPages, l.Ranks = l.Pages/l.Ranks, l.SwapPages/l.Ranks, 0
 	}
 	return l
 }

@@ -1,7 +1,16 @@
 package backend
 
+// StateOf is the page of a recurrent group with the state of a sequence that has the pages from seq × SeqPages on in others.
+func (l Limits) StateOf(group, seq int) int32 {
+	if l.Ranks < 2 {
+		return int32(seq)
+	}
+	each := l.Pages / l.Ranks / l.SeqPages // sequences of a device
+	return int32(seq/each*(l.GroupPages(group)/l.Ranks) + seq%each)
+}
+
 // AppendSeq adds the next tokens of a sequence of which past tokens are in the cache, for programs that run without an engine's account of
-// pages: sequence seq has the pages from seq × SeqPages on in every cache group, and state seq in recurrent ones. Reset has made a table for each
+// pages: sequence seq has the pages from seq × SeqPages on in every cache group, and in recurrent ones the state of this number, counted on each device that has sequences of its own (Limits.StateOf). Reset has made a table for each
 // group of lim, or one. Which rows' logits are wanted is left to the caller.
 func (b *Batch) AppendSeq(lim Limits, seq, past int, tokens []int32) {
 	for i, id := range tokens {
@@ -13,7 +22,7 @@ func (b *Batch) AppendSeq(lim Limits, seq, past int, tokens []int32) {
 	for group := range b.Tables {
 		t := &b.Tables[group]
 		if len(lim.Groups) > 0 && lim.Groups[group].Recurrent {
-			t.States = append(t.States, int32(seq))
+			t.States = append(t.States, lim.StateOf(group, seq))
 			continue
 		}
 		for p := past; p < end; p++ {

@@ -56,7 +56,7 @@ func partialOf(n *graph.Node, sinks bool) *graph.Node {
 	}
 	axis := n.Out[0].Axis
 	axis.Size++
-	p.Out = []*graph.Value{{Name: n.Out[0].Name + ".partial", Rows: q.Rows, Axis: axis, Type: n.Out[0].Type, From: p}}
+	p.Out = []*graph.Value{{Name: n.Out[0].Name + ".partial", Rows: q.Rows, Axis: axis, Type: graph.F32, From: p}}
 	return p
 }
 

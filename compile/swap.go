@@ -57,16 +57,20 @@ func (p *Program) SwapIn(group int, from, to []int32) error {
 	return nil
 }
 
-// moves lists the copies between pages of the device and of the host, cache by cache.
+// moves lists the copies between pages of the device and of the host, cache by cache. Where devices have sequences of their own, those of this one.
 func (p *Program) moves(group int, device, host []int32, in bool) []backend.Move {
 	moves := p.swap.moves[:0]
 	for _, c := range p.groups[group].Caches {
 		n := p.limits.PageBytes(c)
-		for j := range device {
-			m := backend.Move{
-				Dst: p.swap.pages[c].Slice(int64(host[j])*n, n),
-				Src: p.pages[c].Slice(int64(device[j])*n, n),
+		for j, at := range device {
+			to := host[j]
+			if !p.holds(group, &at) {
+				continue
 			}
+			if p.seq != nil && p.seq.Own {
+				to -= int32(p.seq.Rank * p.limits.GroupSwapPages(group))
+			}
+			m := backend.Move{Dst: p.swap.pages[c].Slice(int64(to)*n, n), Src: p.pages[c].Slice(int64(at)*n, n)}
 			if in {
 				m.Dst, m.Src = m.Src, m.Dst
 			}

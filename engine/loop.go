@@ -62,7 +62,7 @@ func (l *loop) init(prog compile.Runner, o Options, in *inbox, h *history) (err 
 	for _, m := range l.pages.ranks {
 		m.SetPrice(func(from, to int) float64 { return computing(from, to, settings.MaxBatchedTokens, estimate) })
 	}
-	if l.pages.host != nil {
+	if l.pages.hosts != nil {
 		settings.SwapPrice = func(r *sched.Request) (recompute, swap float64) {
 			return l.pages.swapPrice(l.queue.byID[r.ID], settings.MaxBatchedTokens, settings.Price)
 		}

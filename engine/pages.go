@@ -24,7 +24,8 @@ type pages struct {
 
 	preemptions int64 // so far
 
-	host     *kv.Manager   // of host memory; nil: nothing is swapped
+	hosts    []*kv.Manager // of host memory, of each rank; nil: nothing is swapped
+	hostEach []int32       // per cache group: pages of host memory of one rank
 	swapPage time.Duration // that moving a page takes
 	away     int           // requests that are swapped out
 	moves    []kv.Copy     // of one sequence or, out, of all that a step preempts
@@ -63,9 +64,23 @@ func newPages(prog compile.Runner, o Options) (pages, error) {
 	for group := range prog.Groups() {
 		p.each = append(p.each, int32(lim.OfRank().GroupPages(group)))
 	}
-	p.host, err = newHost(prog.Groups(), prog.Limits())
-	return p, err
+	for range p.ranks {
+		host, err := newHost(prog.Groups(), lim.OfRank())
+		if err != nil {
+			return p, err
+		}
+		if host != nil {
+			p.hosts = append(p.hosts, host)
+		}
+	}
+	for group := range prog.Groups() {
+		p.hostEach = append(p.hostEach, int32(lim.OfRank().GroupSwapPages(group)))
+	}
+	return p, nil
 }
+
+// hostOf is the account of host memory that a request is swapped out to.
+func (p *pages) hostOf(r *request) *kv.Manager { return p.hosts[r.sched.Rank] }
 
 // ofAll makes what is cached on any of several devices one cache to whom told tells of it: a node is there from the first device that has it to the last one. All are cleared together.
 func ofAll(told func(kv.Event)) func(kv.Event) {
@@ -171,7 +186,7 @@ func (p *pages) release(r *request) {
 	if r.away {
 		r.away = false
 		p.away--
-		p.host.Free(&r.seq)
+		p.hostOf(r).Free(&r.seq)
 		return
 	}
 	m := p.of(r)
@@ -207,8 +222,10 @@ func (p *pages) count(s *Stats) {
 	}
 	s.Preemptions = p.preemptions
 	s.Swaps, s.SwappedOut, s.SwappedIn = p.swaps, p.out, p.in
-	if p.host != nil {
-		s.Swapped, s.HostPages, s.HostUsed = p.away, p.host.Total()[p.main], p.host.Total()[p.main]-p.host.Available()[p.main]
+	s.Swapped, s.HostPages, s.HostUsed = p.away, 0, 0
+	for _, host := range p.hosts {
+		total := host.Total()[p.main]
+		s.HostPages, s.HostUsed = s.HostPages+total, s.HostUsed+total-host.Available()[p.main]
 	}
 }
 
@@ -225,11 +242,11 @@ type cache struct {
 func (c cache) Available(rank int) int { return c.ranks[rank].Available()[c.main] }
 
 // HostAvailable implements sched.Cache.
-func (c cache) HostAvailable() int {
-	if c.host == nil {
+func (c cache) HostAvailable(rank int) int {
+	if c.hosts == nil {
 		return 0
 	}
-	return c.host.Available()[c.main]
+	return c.hosts[rank].Available()[c.main]
 }
 
 // Need implements sched.Cache.

@@ -324,8 +324,8 @@ func (s *simulation) check() error {
 	if err := e.pages.Check(here...); err != nil {
 		return err
 	}
-	if e.pages.host != nil {
-		if err := e.pages.host.Check(away...); err != nil {
+	if e.pages.hosts != nil {
+		if err := e.pages.hosts[0].Check(away...); err != nil {
 			return fmt.Errorf("host memory: %w", err)
 		}
 	}
@@ -368,7 +368,7 @@ func (s *simulation) finish() error {
 			return fmt.Errorf("at the end %d of %d pages of group %d are available", available, total, group)
 		}
 	}
-	if e.pages.host != nil && e.pages.host.Available()[0] != e.pages.host.Total()[0] {
+	if e.pages.hosts != nil && e.pages.hosts[0].Available()[0] != e.pages.hosts[0].Total()[0] {
 		return errors.New("at the end pages of host memory are held")
 	}
 	if n := len(s.runner.inFlight); n > 0 {

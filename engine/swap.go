@@ -12,7 +12,7 @@ import (
 // A preempted request either forgets its pages and is computed again, or has them kept in host memory until it goes on:
 // swapped out. Host memory has an account of pages of its own, without an index: requests share nothing there.
 
-// newHost is that account; nil without host memory.
+// newHost is that account, of one device; nil without host memory.
 func newHost(groups []graph.CacheGroup, lim backend.Limits) (*kv.Manager, error) {
 	if lim.SwapPages == 0 {
 		return nil, nil
@@ -55,7 +55,9 @@ func (p *pages) preempt(q *queue) error {
 		r.ledger.Preempt()
 		p.preemptions++
 		if c.Swap {
-			p.moves, r.away = p.Move(&r.seq, p.host, p.moves)
+			before := len(p.moves)
+			p.moves, r.away = p.of(r).Move(&r.seq, p.hostOf(r), p.moves)
+			p.rebaseMoves(r, p.moves[before:], true)
 		}
 		if r.away {
 			p.away++
@@ -76,16 +78,30 @@ func (p *pages) swapIn(r *request) error {
 	r.away, r.sched.Swapped = false, false
 	p.away--
 	var ok bool
-	if p.moves, ok = p.host.Move(&r.seq, p.Manager, p.moves[:0]); !ok {
-		p.host.Free(&r.seq)
+	if p.moves, ok = p.hostOf(r).Move(&r.seq, p.of(r), p.moves[:0]); !ok {
+		p.hostOf(r).Free(&r.seq)
 		return nil
 	}
+	p.rebaseMoves(r, p.moves, false)
 	// Pages that it gets may have been copied from in this step's schedule.
 	if err := p.copyPages(); err != nil {
 		return err
 	}
 	p.in += int64(len(p.moves))
 	return p.move(p.prog.SwapIn)
+}
+
+// rebaseMoves makes pages of a request's rank, and of its swap space, those that all ranks have.
+func (p *pages) rebaseMoves(r *request, moves []kv.Copy, out bool) {
+	for i := range moves {
+		m := &moves[i]
+		device, host := &m.From, &m.To
+		if !out {
+			device, host = host, device
+		}
+		*device += p.base(r, m.Group)
+		*host += int32(r.sched.Rank) * p.hostEach[m.Group]
+	}
 }
 
 // move has the moves made, those of a cache group at a time.

@@ -31,7 +31,7 @@ func checkSwap(t *testing.T, e *stepped) {
 			here = append(here, &r.seq)
 		}
 	}
-	if err := errors.Join(e.pages.Check(here...), e.pages.host.Check(away...)); err != nil || e.pages.away != len(away) {
+	if err := errors.Join(e.pages.Check(here...), e.pages.hosts[0].Check(away...)); err != nil || e.pages.away != len(away) {
 		t.Fatalf("%v; %d requests are swapped out, counted are %d", err, len(away), e.pages.away)
 	}
 }
@@ -135,8 +135,8 @@ func TestSwappedGiveUp(t *testing.T) {
 		e.admit()
 		checkSwap(t, e)
 	}
-	if e.pages.host.Available()[0] != tight.SwapPages || e.pages.Available()[0] != tight.Pages {
-		t.Errorf("%d of %d pages of host memory and %d of %d others are available", e.pages.host.Available()[0], tight.SwapPages, e.pages.Available()[0], tight.Pages)
+	if e.pages.hosts[0].Available()[0] != tight.SwapPages || e.pages.Available()[0] != tight.Pages {
+		t.Errorf("%d of %d pages of host memory and %d of %d others are available", e.pages.hosts[0].Available()[0], tight.SwapPages, e.pages.Available()[0], tight.Pages)
 	}
 }
 

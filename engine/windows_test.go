@@ -148,7 +148,7 @@ func talk(t *testing.T, e *stepped) (answers [][]int32) {
 // mustStepOrSwap makes a step and holds the accounts of pages to what they promise.
 func mustStepOrSwap(t *testing.T, e *stepped) {
 	t.Helper()
-	if e.pages.host == nil {
+	if e.pages.hosts == nil {
 		mustStep(t, e)
 		return
 	}

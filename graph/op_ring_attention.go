@@ -25,13 +25,14 @@ func (PartialAttention) Name() string { return "PartialAttention" }
 // Attrs implements Op.
 func (o PartialAttention) Attrs() string { return o.Attention.Attrs() }
 
-// Infer implements Op: q [tokens, heads × key size], cache, sinks? [1, heads] → [tokens, heads × (value size + 1)].
+// Infer implements Op: q [tokens, heads × key size], cache, sinks? [1, heads] → [tokens, heads × (value size + 1)] f32.
 func (o PartialAttention) Infer(n *Node) ([]Value, error) {
 	v, err := o.Attention.Infer(n)
 	if err != nil {
 		return nil, err
 	}
 	v[0].Axis.Size++
+	v[0].Type = F32 // as exact as sums are
 	return v, nil
 }
 

@@ -47,14 +47,26 @@ func (d *Device) attentions(n *graph.Node) []backend.Kernel {
 	return append([]backend.Kernel{fast}, fallback...)
 }
 
+// partialAttentions lists the ways to attend to some of the keys.
+func (d *Device) partialAttentions(n *graph.Node) []backend.Kernel {
+	if c := n.In[1].Cache; max(c.K.Size, c.V.Size) > simt.MaxSize || c.Type == graph.I4 || n.Out[0].Type != graph.F32 {
+		return nil
+	}
+	return d.one("partial attention simt", bindAttention)
+}
+
 func bindAttention(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
 	return d.bindSIMTAttention(n, a, false)
 }
 
 // bindSIMTAttention is the kernel that takes any step; with onlyTrees, it leaves alone what has no token tree.
 func (d *Device) bindSIMTAttention(n *graph.Node, a backend.Args, onlyTrees bool) (func(*step) error, error) {
-	o, q, c := n.Op.(graph.Attention), n.In[0], n.In[1].Cache
-	k, err := simt.Find(d.loader, q.Type, c.Type)
+	o, _ := graph.AttentionOf(n)
+	q, c, find := n.In[0], n.In[1].Cache, simt.Find
+	if _, partial := n.Op.(graph.PartialAttention); partial {
+		find = simt.FindPartial
+	}
+	k, err := find(d.loader, q.Type, c.Type)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +89,7 @@ func (d *Device) bindSIMTAttention(n *graph.Node, a backend.Args, onlyTrees bool
 		p.OnlyTrees = 1
 	}
 	return func(s *step) error {
-		p.Step, p.TreeLen, p.Ancestors = s.of(c), s.treeLen, s.ancestors
+		p.Step, p.TreeLen, p.Ancestors, p.Seen = s.of(c), s.treeLen, s.ancestors, s.seen
 		return simt.Launch(d.stream, k, s.tokens, p)
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 	prefillsm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/attention/prefill_sm90"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/attention/simt"
 	"github.com/ridge-llm/ridge/graph"
 )
 
@@ -37,6 +38,7 @@ type step struct {
 	pages        driver.Ptr // [tables][S × seqPages] int32
 	treeLen      driver.Ptr // [S] int32; 0 without token trees
 	ancestors    driver.Ptr // [T] uint64; 0 without token trees
+	seen         driver.Ptr // [T] of simt.SeenInts int32; 0 where which keys rows see follows from the rest
 	given        []float32  // [rows, hidden] embeddings
 	givenRows    []int32    // of the step
 	buffer       *stepBuffer
@@ -157,11 +159,25 @@ func (w *writer) longs(from []uint64) driver.Ptr {
 	return p
 }
 
+// seen lays out which keys rows see; those beyond have none.
+func (w *writer) seen(n int, keys []backend.Keys) driver.Ptr {
+	dst, p := w.array(simt.SeenInts * n)
+	clear(dst)
+	for i, k := range keys {
+		row := dst[4*simt.SeenInts*i:]
+		for j, x := range []int{k.Low, k.High, k.Base} {
+			binary.LittleEndian.PutUint32(row[4*j:], uint32(int32(x)))
+		}
+		binary.LittleEndian.PutUint64(row[16:], k.Mask)
+	}
+	return p
+}
+
 // stepBytes bounds what a step's data takes.
 func stepBytes(lim backend.Limits, pairs int) int {
-	const arrays, ofTable, pad = 23, 2, 16 // those of pack but the rates, whose padding is in pairs
+	const arrays, ofTable, pad = 24, 2, 16 // those of pack but the rates, whose padding is in pairs
 	tables := max(1, len(lim.Groups))
-	ints := kernels.Counts + (5+backend.PositionAxes)*lim.Tokens + 3*lim.Seqs + 1 + tables*(lim.Tokens+lim.Seqs*lim.SeqPages) + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs + adapterInts(lim)
+	ints := kernels.Counts + (5+backend.PositionAxes+simt.SeenInts)*lim.Tokens + 3*lim.Seqs + 1 + tables*(lim.Tokens+lim.Seqs*lim.SeqPages) + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs + adapterInts(lim)
 	return 4*ints + (arrays+tables*ofTable)*pad
 }
 
@@ -180,6 +196,9 @@ func pack(w *writer, b *backend.Batch, sh shape, lim backend.Limits, varying []*
 	s.LogitsIndices = w.ints(sh.logits, b.LogitsIndices)
 	if sh.trees > 0 {
 		s.treeLen, s.ancestors = w.ints(sh.seqs, b.TreeLen), w.longs(b.Ancestors)
+	}
+	if len(b.Seen) > 0 {
+		s.seen = w.seen(sh.tokens, b.Seen)
 	}
 	tiles, p := w.array(2 * sh.tiles)
 	s.Tiles = p
@@ -242,7 +261,7 @@ func packTables(w *writer, s *step, b *backend.Batch, pageSize int) {
 			continue // of rows that attend elsewhere
 		}
 		for seq, kv := range b.KVLen {
-			used := (int(kv) + pageSize - 1) / pageSize
+			used := min((int(kv)+pageSize-1)/pageSize, b.SeqPages, s.seqPages) // a batch of all rows may have pages of all devices together, which nobody attends to
 			for j, id := range b.Tables[i].Pages[seq*b.SeqPages : seq*b.SeqPages+used] {
 				binary.LittleEndian.PutUint32(pages[4*(seq*s.seqPages+j):], uint32(id))
 			}

@@ -209,7 +209,7 @@ func (s *swapper) before(b *backend.Batch, pageSize int) error {
 			need = max(need, s.out.page(int(slot)/pageSize))
 		}
 		for i, length := range b.KVLen {
-			used := (int(length) + pageSize - 1) / pageSize
+			used := min((int(length)+pageSize-1)/pageSize, b.SeqPages)
 			for _, page := range table.Pages[i*b.SeqPages : i*b.SeqPages+used] {
 				need = max(need, s.in.page(int(page)))
 			}

@@ -85,6 +85,8 @@ func (d *Device) Kernels(n *graph.Node) []backend.Kernel {
 		return d.kvWrites(n)
 	case graph.Attention:
 		return d.attentions(n)
+	case graph.PartialAttention:
+		return d.partialAttentions(n)
 	case graph.TopKeys:
 		return d.topKeys(n)
 	case graph.SparseAttention:
@@ -157,7 +159,9 @@ func (d *Device) Refusal(n *graph.Node) string {
 			return why
 		}
 	case graph.PartialAttention:
-		return "attention to keys that are divided over devices by tokens is computed on CPUs, not on GPUs; choose --sp-method ulysses"
+		if c := n.In[1].Cache; max(c.K.Size, c.V.Size) > simt.MaxSize {
+			return fmt.Sprintf("its heads have %d numbers, and %d is the most on a GPU; the CPU has no such limit", max(c.K.Size, c.V.Size), simt.MaxSize)
+		}
 	case graph.AdaptedMoE, graph.LoRAHeads:
 		return "adapters of experts and of matrices divided by head are computed on CPUs, not on GPUs"
 	case graph.MoE:

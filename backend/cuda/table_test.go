@@ -22,8 +22,6 @@ func leftOut(g *graph.Graph) string {
 		switch op := n.Op.(type) {
 		case graph.AdaptedMoE, graph.LoRAHeads:
 			return "adapters of experts and of matrices divided by head are refused on a GPU"
-		case graph.PartialAttention:
-			return "attention to keys that are divided over devices is refused on a GPU"
 		case graph.Quantize:
 			if op.To == graph.Q8 {
 				return "rows in Q8 are for devices whose Info says so, CPUs"

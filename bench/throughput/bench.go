@@ -150,7 +150,8 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 	pageSize := graph.PageTokens(o.Cache)
 	lim := backend.Limits{Tokens: max(o.Chunk, o.Batch), Seqs: o.Batch, Logits: o.Batch, PageSize: pageSize, Adapters: o.LoRAs.Slots}
 	lim.SeqPages = o.Tokens/pageSize + 1
-	lim.Pages = lim.SeqPages * o.Batch
+	own := max(o.Layout.Data, 1) // devices with sequences of their own
+	lim.Pages = lim.SeqPages * ((o.Batch + own - 1) / own)
 	lim.KeepAll(whole)
 	r := &Runner{graph: whole, share: len(devices)}
 	var prog compile.Runner
@@ -174,6 +175,9 @@ func New(m *model.Model, files compile.Tensors, devices []backend.Device, o Opti
 			return nil, fmt.Errorf("throughput: %w", err)
 		}
 		lim.Divide(l.PageRanks())
+		if l.OwnSequences() {
+			lim.Times(l.Data)
+		}
 		if o.Last > 0 {
 			if r.stages, err = stagesOf(members, l); err != nil {
 				return nil, err

@@ -49,15 +49,21 @@ func (r *Runner) finish() error {
 // fillBatch writes the batch of a step.
 func (r *Runner) fillBatch(s *graph.Step) { FillBatch(&r.batch, r.prog.Limits(), s, r.vocab, r.rnd) }
 
-// fillCache sees to it that the first sequences have real keys and values of depth tokens: sequence 0 computes them, and the
+// fillCache sees to it that the first sequences have real keys and values of depth tokens: sequence 0, or where devices have sequences of their own the first of each, computes them, and the
 // others get a copy of its pages, which are their own to read.
 func (r *Runner) fillCache(ctx context.Context, depth, sequences int) error {
 	if depth == 0 {
 		return nil
 	}
+	lim := r.prog.Limits()
+	ranks := min(max(lim.Ranks, 1), lim.Seqs)
 	for r.filled < depth {
-		n := min(r.chunk, depth-r.filled)
-		if err := r.step(ctx, &graph.Step{Seqs: []graph.Seq{{New: n, Past: r.filled}}, Logits: 1}); err != nil {
+		n := min(max(r.chunk/ranks, 1), depth-r.filled)
+		step := &graph.Step{Logits: 1}
+		for range ranks {
+			step.Seqs = append(step.Seqs, graph.Seq{New: n, Past: r.filled})
+		}
+		if err := r.step(ctx, step); err != nil {
 			return err
 		}
 		r.filled += n
@@ -65,18 +71,18 @@ func (r *Runner) fillCache(ctx context.Context, depth, sequences int) error {
 	if err := r.finish(); err != nil {
 		return err
 	}
-	pageSize := r.prog.Limits().PageSize
-	pages := (depth + pageSize - 1) / pageSize
-	for s := 1; s < sequences; s++ {
+	pages := (depth + lim.PageSize - 1) / lim.PageSize
+	for s := ranks; s < sequences; s++ {
+		from, to := placeOf(lim, s%ranks), placeOf(lim, s)
 		for group, of := range r.prog.Groups() {
 			if of.Recurrent {
-				if err := r.prog.CopyPage(group, 0, int32(s)); err != nil {
+				if err := r.prog.CopyPage(group, lim.StateOf(group, from), lim.StateOf(group, to)); err != nil {
 					return err
 				}
 				continue
 			}
 			for p := range pages {
-				if err := r.prog.CopyPage(group, int32(p), int32(s*r.prog.Limits().SeqPages+p)); err != nil {
+				if err := r.prog.CopyPage(group, int32(from*lim.SeqPages+p), int32(to*lim.SeqPages+p)); err != nil {
 					return err
 				}
 			}

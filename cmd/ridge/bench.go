@@ -330,9 +330,7 @@ func (f *benchFlags) bench(b *modeldir.Dir, devices []backend.Device, loras int,
 	if trained := b.Model.Config.Context; o.Tokens > trained {
 		return nil, fmt.Errorf("the tests need sequences of %d tokens, and model %s was made for %d", o.Tokens, b.Name, trained)
 	}
-	if o.Layout = passLayout(f.layout); o.Layout.Data > 1 {
-		return nil, errors.New("--dp divides requests among devices, and ridge bench measures without an engine; measure ridge serve with ridge bench serve")
-	}
+	o.Layout = passLayout(f.layout)
 	if o.Loads, err = expertLoads(f.layout); err != nil {
 		return nil, err
 	}

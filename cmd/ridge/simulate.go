@@ -342,8 +342,8 @@ func (f *simulateFlags) setUp(ctx context.Context, m *model.Model) error {
 	f.setSwap(&lim, p, s.Memory.CacheToken*int64(page))
 	f.sharePages(&lim, g)
 	if s.Layout.OwnSequences() {
-		if f.swap > 0 || f.replicas.Count > 1 || f.apart.Prefill > 0 {
-			return errors.New("--dp is for one server whose pages stay on their devices; leave --swap-space, --replicas and --prefill out")
+		if f.replicas.Count > 1 || f.apart.Prefill > 0 {
+			return errors.New("--dp is for one server whose pages stay on their devices; leave --replicas and --prefill out")
 		}
 		lim.Times(s.Layout.Data)
 	}

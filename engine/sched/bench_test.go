@@ -37,7 +37,7 @@ type plenty struct{ size int }
 func (plenty) Available(int) int              { return 1 << 15 }
 func (plenty) Returns(*Request) int           { return 0 }
 func (plenty) Match(*Request, int) (int, int) { return 64, 4 }
-func (plenty) HostAvailable() int             { return 0 }
+func (plenty) HostAvailable(int) int          { return 0 }
 func (c plenty) Need(r *Request, n int) int {
 	return (r.Computed+n+c.size-1)/c.size - (r.Computed+c.size-1)/c.size
 }

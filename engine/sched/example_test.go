@@ -12,7 +12,7 @@ type pages struct{ size, available int }
 func (p *pages) Available(int) int                    { return p.available }
 func (p *pages) Returns(r *sched.Request) int         { return p.of(r.Computed) }
 func (p *pages) Match(*sched.Request, int) (int, int) { return 0, 0 }
-func (p *pages) HostAvailable() int                   { return 0 }
+func (p *pages) HostAvailable(int) int                { return 0 }
 func (p *pages) of(tokens int) int                    { return (tokens + p.size - 1) / p.size }
 func (p *pages) Need(r *sched.Request, n int) int {
 	return p.of(r.Computed+n) - p.of(r.Computed)

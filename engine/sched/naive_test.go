@@ -41,7 +41,7 @@ func isLess(again, move float64) bool { return move < again }
 func naiveWithout(s *State, c Cache, preempted []*Request, first *Request) (string, bool) {
 	o := &s.options
 	var schedule strings.Builder
-	pages, host, budget := c.Available(0), c.HostAvailable(), o.MaxBatchedTokens
+	pages, host, budget := c.Available(0), c.HostAvailable(0), o.MaxBatchedTokens
 	for _, r := range preempted {
 		pages += c.Returns(r)
 		n := o.pagesFor(r.Computed)

@@ -26,10 +26,10 @@ func (p *Schedule) preempt(i int) {
 		c.Tokens = 0
 	}
 	swap := false
-	if pages := o.pagesFor(r.Computed); o.SwapPrice != nil && pages <= p.host {
+	if pages := o.pagesFor(r.Computed); o.SwapPrice != nil && pages <= p.host[r.Rank] {
 		recompute, move := o.SwapPrice(r)
 		if swap = move < recompute; swap {
-			p.host -= pages
+			p.host[r.Rank] -= pages
 		}
 	}
 	p.Preempt = append(p.Preempt, Preemption{r, swap})

@@ -47,8 +47,8 @@ type Cache interface {
 	// Match is how many of a waiting request's tokens are in the cache of a rank, in whole pages and fewer than Target, and how
 	// many of their pages are counted in Available.
 	Match(r *Request, rank int) (tokens, idle int)
-	// HostAvailable is the number of pages that can be swapped out now.
-	HostAvailable() int
+	// HostAvailable is the number of pages of a rank that can be swapped out now.
+	HostAvailable(rank int) int
 }
 
 // Shape is the size of a step, as far as its price depends on it.

@@ -38,7 +38,7 @@ type builder struct {
 	available []int   // pages of each rank, after what is scheduled
 	room      []int   // tokens of prompts that each rank may still have: an equal share
 	load      []int   // requests that run on each rank, those admitted counted
-	host      int     // host pages, likewise
+	host      []int   // host pages, likewise
 	budget    int     // tokens left
 	reserved  []int   // pages of each rank that running prompts will still take, and with Options.Whole running requests
 	answers   int     // chunks of the requests served before prompts
@@ -60,14 +60,14 @@ func (s *State) Schedule(out *Schedule, cache Cache, now int64) {
 			room:      zeroed(out.room, s.options.ranks()),
 			load:      zeroed(out.load, s.options.ranks()),
 			reserved:  zeroed(out.reserved, s.options.ranks()),
-			host:      cache.HostAvailable(),
+			host:      zeroed(out.host, s.options.ranks()),
 			budget:    s.options.MaxBatchedTokens,
 			chunkOf:   zeroed(out.chunkOf, n),
 			dropped:   zeroed(out.dropped, n),
 		},
 	}
 	for rank := range out.available {
-		out.available[rank], out.room[rank] = cache.Available(rank), s.options.share()
+		out.available[rank], out.host[rank], out.room[rank] = cache.Available(rank), cache.HostAvailable(rank), s.options.share()
 	}
 	for _, r := range s.running {
 		out.load[r.Rank]++

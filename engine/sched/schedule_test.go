@@ -23,7 +23,7 @@ func TestEveryRequestEnds(t *testing.T) {
 				r := rapid.SampledFrom(s.all).Draw(t, "which")
 				if !s.finished[r] {
 					if r.Swapped {
-						s.cache[0].host += s.state.options.pagesFor(r.Computed)
+						s.cache[r.Rank].host += s.state.options.pagesFor(r.Computed)
 					}
 					s.finish(r)
 				}

@@ -29,14 +29,14 @@ type counting struct {
 	host        int              // pages
 }
 
-// caches are those of the ranks. Only the first has host memory.
+// caches are those of the ranks.
 type caches []*counting
 
 func (c caches) Available(rank int) int                        { return c[rank].Available() }
 func (c caches) Need(r *Request, tokens int) int               { return c[r.Rank].Need(r, tokens) }
 func (c caches) Returns(r *Request) int                        { return c[r.Rank].Returns(r) }
 func (c caches) Match(r *Request, rank int) (tokens, idle int) { return c[rank].Match(r) }
-func (c caches) HostAvailable() int                            { return c[0].host }
+func (c caches) HostAvailable(rank int) int                    { return c[rank].host }
 
 func (c *counting) held() int {
 	most := 0
@@ -93,7 +93,7 @@ func (s *simulation) step() error {
 	s.state.Commit(&s.schedule)
 	for _, p := range s.schedule.Preempt {
 		if p.Swap {
-			s.cache[0].host -= s.state.options.pagesFor(p.Request.Computed)
+			s.cache[p.Request.Rank].host -= s.state.options.pagesFor(p.Request.Computed)
 		}
 		s.cache[p.Request.Rank].release(p.Request)
 	}
@@ -102,7 +102,7 @@ func (s *simulation) step() error {
 		switch {
 		case r.Swapped:
 			r.Swapped = false
-			s.cache[0].host += s.state.options.pagesFor(r.Computed)
+			s.cache[r.Rank].host += s.state.options.pagesFor(r.Computed)
 		case c.Admit:
 			tokens, _ := cache.Match(r)
 			r.Computed = tokens
@@ -141,15 +141,14 @@ func (s *simulation) finish(r *Request) {
 func (s *simulation) check() error {
 	o := &s.state.options
 	seen := map[*Request]bool{}
-	var pages, prompts []int // of each rank: pages that are left, and tokens of prompts
+	var pages, host, prompts []int // of each rank: pages that are left, those of host memory, and tokens of prompts
 	for rank := range s.cache {
-		pages, prompts = append(pages, s.cache.Available(rank)), append(prompts, 0)
+		pages, host, prompts = append(pages, s.cache.Available(rank)), append(host, s.cache.HostAvailable(rank)), append(prompts, 0)
 	}
-	host := s.cache[0].host
 	for _, p := range s.schedule.Preempt {
 		pages[p.Request.Rank] += s.cache.Returns(p.Request)
 		if p.Swap {
-			host -= o.pagesFor(p.Request.Computed)
+			host[p.Request.Rank] -= o.pagesFor(p.Request.Computed)
 		}
 		if seen[p.Request] || p.Request.place != running {
 			return fmt.Errorf("request %d is preempted twice, or does not run", p.Request.ID)
@@ -183,7 +182,7 @@ func (s *simulation) check() error {
 	if tokens > o.MaxBatchedTokens || seqs > o.MaxSeqs || tokens != s.schedule.Shape.Tokens {
 		return fmt.Errorf("%d tokens (shape: %d) of %d, %d requests of %d", tokens, s.schedule.Shape.Tokens, o.MaxBatchedTokens, seqs, o.MaxSeqs)
 	}
-	if p := &s.schedule; !slices.Equal(p.available, pages) || p.host != host || p.budget != o.MaxBatchedTokens-tokens || slices.Min(pages) < 0 || host < 0 {
+	if p := &s.schedule; !slices.Equal(p.available, pages) || !slices.Equal(p.host, host) || p.budget != o.MaxBatchedTokens-tokens || slices.Min(pages) < 0 || slices.Min(host) < 0 {
 		return fmt.Errorf("the schedule leaves %d pages, %d host pages, %d tokens; it counts %d, %d, %d", pages, host, o.MaxBatchedTokens-tokens, p.available, p.host, p.budget)
 	}
 	if most := slices.Max(prompts); len(s.cache) > 1 && most > o.share()+short && !o.Whole {
@@ -246,9 +245,8 @@ func newSimulationOf(t *rapid.T, ranks int) *simulation {
 	}
 	var cache caches
 	for range ranks {
-		cache = append(cache, &counting{size: size, pages: o.Pages, own: map[*Request]int{}, sharing: map[*Request]int{}})
+		cache = append(cache, &counting{size: size, pages: o.Pages, own: map[*Request]int{}, sharing: map[*Request]int{}, host: rapid.IntRange(0, 10).Draw(t, "host")})
 	}
-	cache[0].host = rapid.IntRange(0, 10).Draw(t, "host")
 	return &simulation{
 		state:    state,
 		cache:    cache,

@@ -182,7 +182,8 @@ func TestLayoutsOnGPUs(t *testing.T) {
 			continue
 		}
 		for _, l := range []pass.Layout{{Tensor: 2, Pipeline: 1, Data: 1}, {Tensor: 1, Pipeline: 2, Data: 1}, {Tensor: 2, Pipeline: 1, Data: 1, Expert: 2},
-			{Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ulysses}, {Tensor: 1, Pipeline: 1, Data: 2, Expert: 2}, {Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Expert: 2, Method: pass.Ulysses}} {
+			{Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ulysses}, {Tensor: 1, Pipeline: 1, Data: 2, Expert: 2}, {Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Expert: 2, Method: pass.Ulysses},
+			{Tensor: 1, Pipeline: 1, Data: 1, Sequence: 2, Method: pass.Ring}} {
 			if l.Check(g) != nil {
 				continue
 			}

@@ -4,6 +4,12 @@
 // tested against.
 #include "../../kv_cache.h"
 
+// Seen is the keys of a row: those from low on, before high, and of those from base on the ones whose bit is set, bit i that of key base + i. See backend.Keys.
+struct Seen {
+  int low, high, base, pad;
+  u64 tree;
+};
+
 struct AttendParams {
   Step step;
   const void* q; // [T, heads × kSize]
@@ -19,10 +25,13 @@ struct AttendParams {
   int latent;           // values are the first numbers of keys, and pages hold keys alone
   int most;             // keys that are chosen of a row
   const float* chosen;  // [T, most] the keys that a row attends to, -1 behind them, or null: all that it sees
+  const Seen* seen;     // [T] the keys that a row attends to where the cache has a part of every sequence's, or null: it follows from the step
 };
 constexpr int MAX_SIZE = 576, BLOCK_SIZE = 256; // numbers of a head, and those of its values that a block takes
 
-template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
+// attend writes what a head makes of the values it sees; a PARTIAL one in float32 and, behind the numbers of a head, the logarithm of the sum of the exponentials of its scores, by which it is merged with
+// what other devices make of other keys.
+template <typename T, typename C, bool PARTIAL = false> DEVICE void attend(const AttendParams& p) {
   SHARED static float qs[4][MAX_SIZE];
   launchDependentsAndWait();
   int r = blockX(), h = blockY() * 4 + warp();
@@ -46,6 +55,7 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
     base = last + 1;
   }
   for (int drop = first - base; drop > 0 && tree; drop--) tree &= tree - 1; // ancestors outside of the window
+  if (p.seen) first = p.seen[r].low, last = p.seen[r].high - 1, base = p.seen[r].base, tree = p.seen[r].tree;
   int kv = h / (p.heads / p.kvHeads), begins = blockZ() * BLOCK_SIZE + lane(); // the lane's first number of the values
   Pages<C> cache = {p.cache, p.kvHeads, p.kSize, p.vSize, s.pageShift};
   float* q = qs[warp()];
@@ -86,6 +96,13 @@ template <typename T, typename C> DEVICE void attend(const AttendParams& p) {
         if (begins + i * 32 < p.vSize) acc[i] += weightJ * toFloat(valueJ[begins + i * 32]);
     }
   }
+  if (PARTIAL) {
+    float* y = (float*)p.y + ((long)r * p.heads + h) * (p.vSize + 1);
+    UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++)
+      if (begins + i * 32 < p.vSize) y[begins + i * 32] = sum > 0 ? acc[i] / sum : 0;
+    if (begins == 0) y[p.vSize] = sum > 0 ? rowMax + 0.6931471805599453f * log2(sum) : __builtin_bit_cast(float, 0xff800000u);
+    return;
+  }
   UNROLL for (int i = 0; i < BLOCK_SIZE / 32; i++)
     if (begins + i * 32 < p.vSize) ((T*)p.y)[((long)r * p.heads + h) * p.vSize + begins + i * 32] = fromFloat<T>(acc[i] / sum);
 }
@@ -99,3 +116,13 @@ KERNEL(128, 1) attention_f32_i8(PARAM AttendParams p) { attend<float, i8>(p); }
 KERNEL(128, 1) attention_f32_f8(PARAM AttendParams p) { attend<float, f8>(p); }
 KERNEL(128, 1) attention_bf16_i8(PARAM AttendParams p) { attend<bf16, i8>(p); }
 KERNEL(128, 1) attention_bf16_f8(PARAM AttendParams p) { attend<bf16, f8>(p); }
+KERNEL(128, 1) partial_f32_f32(PARAM AttendParams p) { attend<float, float, true>(p); }
+KERNEL(128, 1) partial_f32_f16(PARAM AttendParams p) { attend<float, f16, true>(p); }
+KERNEL(128, 1) partial_f32_bf16(PARAM AttendParams p) { attend<float, bf16, true>(p); }
+KERNEL(128, 1) partial_f32_i8(PARAM AttendParams p) { attend<float, i8, true>(p); }
+KERNEL(128, 1) partial_f32_f8(PARAM AttendParams p) { attend<float, f8, true>(p); }
+KERNEL(128, 1) partial_bf16_f32(PARAM AttendParams p) { attend<bf16, float, true>(p); }
+KERNEL(128, 1) partial_bf16_f16(PARAM AttendParams p) { attend<bf16, f16, true>(p); }
+KERNEL(128, 1) partial_bf16_bf16(PARAM AttendParams p) { attend<bf16, bf16, true>(p); }
+KERNEL(128, 1) partial_bf16_i8(PARAM AttendParams p) { attend<bf16, i8, true>(p); }
+KERNEL(128, 1) partial_bf16_f8(PARAM AttendParams p) { attend<bf16, f8, true>(p); }

@@ -27,11 +27,20 @@ type Params struct {
 	Latent                       int32      // 1: values are the first VSize numbers of keys, and pages hold keys alone
 	Most                         int32      // keys that are chosen of a row
 	Chosen                       driver.Ptr // [T, Most] float32: the keys that a row attends to, -1 behind them; 0: all that it sees
+	Seen                         driver.Ptr // [T] of SeenInts: which keys a row attends to; 0: it follows from the step
 }
+
+// SeenInts is how many int32 a row's keys take: low, high, base, padding, and the two halves of the mask; see backend.Keys.
+const SeenInts = 6
 
 // Find gets the kernel for queries and a cache of these types.
 func Find(l *kernels.Loader, q, cache graph.Type) (*driver.Kernel, error) {
 	return l.Kernel("attention/simt/attention", kernels.Name("attention", q, cache), 0)
+}
+
+// FindPartial gets the kernel whose results, float32, are to be merged with those of other keys: behind the numbers of a head is the logarithm of the sum of the exponentials of its scores.
+func FindPartial(l *kernels.Loader, q, cache graph.Type) (*driver.Kernel, error) {
+	return l.Kernel("attention/simt/attention", kernels.Name("partial", q, cache), 0)
 }
 
 // Launch puts it on the stream: a warp a row, head and blockSize values, four heads a block.
