@@ -45,6 +45,7 @@ type speculation struct {
 	plan     draftPlan
 	waits    waits
 	asked    int        // steps in which drafters were asked freely
+	awake    []int      // which of the plan's requests they are asked for
 	ways     []option   // of the plan, used again
 	paid     int        // of them, those of drafters that have to be paid for; they come first
 	compared []uint     // sets of them, used again
@@ -135,13 +136,20 @@ func (s *speculation) choose() {
 	for _, d := range s.drafters {
 		d.sequences = d.sequences[:0]
 	}
-	s.spare = s.sparePages(s.spare)
 	if len(p.requests) == 0 {
 		p.candidates = p.candidates[:0]
 		return
 	}
-	p.launched(s.planDrafts(false))
-	s.settleEstimates()
+	waited := 1 + p.rest.steps
+	drafts := s.planDrafts(false)
+	p.launched(drafts)
+	if p.rest.steps == 0 {
+		s.settleEstimates(waited)
+	}
+	if !drafts {
+		return
+	}
+	s.spare = s.sparePages(s.spare)
 	for i, r := range p.requests {
 		c := &p.candidates[i]
 		if c.Tokens = s.reserve(r, s.spare, c.Tokens); c.Tokens == 0 || c.Free {
@@ -154,6 +162,8 @@ func (s *speculation) choose() {
 		}
 	}
 	s.spare = s.sparePages(s.spare) // what is fitted takes its pages again
+	all, _ := draft.Sum(p.candidates)
+	p.drafting = s.seconds(all)
 }
 
 // proposeBy has a drafter propose the drafts that it is asked for.

@@ -83,7 +83,7 @@ func (s *speculation) awaitDrafts() (must bool) {
 	}
 	if !s.planDrafts(true) && !w.batch {
 		if p.launched(false); w.steps%probe == 0 {
-			s.settleEstimates()
+			s.settleEstimates(1)
 		}
 	}
 	for i, r := range p.requests {

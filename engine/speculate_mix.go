@@ -14,7 +14,7 @@ type option struct {
 
 // mix decides whose draft each request's is: of one drafter for all, of those that compute one and of those that offered one, or of each request what most tokens are expected
 // of, whichever brings most tokens a second. ahead says that what is offered is not known, since a token is in flight, but expected. It reports whether there are any.
-func (s *speculation) mix(ahead bool, outputs, room int, price func(draft.Extra) float64) bool {
+func (s *speculation) mix(ahead bool, outputs, room int, usual float64, price func(draft.Extra) float64) bool {
 	p := &s.plan
 	all := s.options(ahead)
 	if len(all) == 0 {
@@ -27,7 +27,7 @@ func (s *speculation) mix(ahead bool, outputs, room int, price func(draft.Extra)
 	if len(all) > 1 && !s.always {
 		for _, set := range s.sets(len(all)) {
 			s.pick(all, set)
-			if g := draft.Plan(p.candidates, outputs, room, worth, price); g > gain {
+			if g := draft.Plan(p.candidates, outputs, room, usual, worth, price); g > gain {
 				chosen, gain = set, g
 			}
 		}
@@ -69,11 +69,7 @@ func (s *speculation) options(ahead bool) []option {
 	if s.paid = n; ahead {
 		s.expectOffers()
 	}
-	offered := false
-	for _, r := range p.requests {
-		offered = offered || r.offer.by != nobody
-	}
-	if !offered {
+	if !s.offered() {
 		return s.ways[:n]
 	}
 	o := next()
@@ -120,12 +116,12 @@ func (s *speculation) pick(all []option, set uint) {
 // takeInTurn makes the candidates those of one drafter, another at each try: of those that have to be paid for or, where there are none, what is offered.
 func (s *speculation) takeInTurn() {
 	if n := s.paid; n > 0 {
-		s.pick(s.ways[:n], 1<<(s.plan.failed%n))
+		s.pick(s.ways[:n], 1<<(*s.plan.failures()%n))
 	}
 }
 
-// settleEstimates has the estimates that let nothing be drafted forget a little, and counts who has offered in vain.
-func (s *speculation) settleEstimates() {
+// settleEstimates has the estimates that let nothing be drafted in so many steps forget a little, and counts who has offered in vain.
+func (s *speculation) settleEstimates(steps int) {
 	p := &s.plan
 	for k, d := range s.drafters {
 		used := false
@@ -134,7 +130,7 @@ func (s *speculation) settleEstimates() {
 			if c.Tokens > 0 && c.Acceptance == &r.estimates[k] {
 				used = true
 			} else if !d.offers || r.offer.by == k {
-				r.estimates[k].Wait()
+				r.estimates[k].Wait(steps)
 			}
 		}
 		switch {
@@ -142,7 +138,7 @@ func (s *speculation) settleEstimates() {
 			d.declined = 0
 		case d.offered || !d.offers:
 			d.declined++
-			d.acceptance.Wait()
+			d.acceptance.Wait(steps)
 		}
 	}
 }

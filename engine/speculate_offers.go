@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/ridge-llm/ridge/engine/draft"
+import (
+	"slices"
+
+	"github.com/ridge-llm/ridge/engine/draft"
+)
 
 // offer is what drafters that are asked freely have for a request: the draft of which most tokens are expected to be accepted.
 type offer struct {
@@ -13,30 +17,34 @@ type offer struct {
 const nobody = -1
 
 // askFreely has the drafters that are asked freely offer drafts to all requests that may get one. One of whose offers nothing has been verified of late is asked
-// now and then.
+// now and then, and so is one for a request that it had nothing for.
 func (s *speculation) askFreely() {
 	p := &s.plan
 	s.asked++
-	asked := false
-	for _, r := range p.requests {
+	s.awake = s.awake[:0]
+	for i, r := range p.requests {
 		r.offer.by, r.offer.draft = nobody, draft.Draft{}
+		if s.always || s.waits.steps > 0 || r.offer.silent < 2*engaged || (s.asked+int(r.sched.ID))%wakeEvery == 0 {
+			s.awake = append(s.awake, i)
+		}
 	}
+	asked := false
 	for k, d := range s.drafters {
-		if d.offered = false; d.Drafter == nil || !d.offers || len(p.requests) == 0 || d.declined >= engaged && s.asked%probe > 0 && !s.always {
+		if d.offered = false; d.Drafter == nil || !d.offers || len(s.awake) == 0 || d.declined >= engaged && s.asked%probe > 0 && !s.always {
 			continue
 		}
 		d.sequences = d.sequences[:0]
-		for i, r := range p.requests {
-			d.ask(s, r, min(d.most, p.left[i]))
+		for _, i := range s.awake {
+			d.ask(s, p.requests[i], min(d.most, p.left[i]))
 		}
 		asked = true
 		if err := d.propose(); err != nil {
 			s.stop(d, err)
 			continue
 		}
-		for i, r := range p.requests {
-			x := &d.sequences[i].Draft
-			n := min(len(x.Tokens), d.sequences[i].Max)
+		for j, i := range s.awake {
+			r, x := p.requests[i], &d.sequences[j].Draft
+			n := min(len(x.Tokens), d.sequences[j].Max)
 			if n == 0 {
 				continue
 			}
@@ -51,10 +59,19 @@ func (s *speculation) askFreely() {
 	}
 }
 
+// wakeEvery is every how many steps drafters that are asked freely are asked for a request that they have long had nothing for: what they find is there in the next steps too.
+const wakeEvery = 4
+
+// offered reports whether something was offered to a request, or is expected to be.
+func (s *speculation) offered() bool {
+	return slices.ContainsFunc(s.plan.requests, func(r *request) bool { return r.offer.by != nobody })
+}
+
 // countSilence notes for whom something was offered.
 func (s *speculation) countSilence() {
 	s.plan.offerless++
-	for _, r := range s.plan.requests {
+	for _, i := range s.awake {
+		r := s.plan.requests[i]
 		if r.offer.silent++; r.offer.by != nobody {
 			r.offer.silent, s.plan.offerless = 0, 0
 		}

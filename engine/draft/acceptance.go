@@ -1,5 +1,7 @@
 package draft
 
+import "math"
+
 // Acceptance estimates how likely the tokens of a draft are to be accepted, by their place in it, from what became of drafts of late. One of a
 // sequence begins with what its drafter's is.
 type Acceptance struct {
@@ -95,14 +97,18 @@ func (a *Acceptance) chance(before float64, i int) float64 {
 	return before * a.At(i)
 }
 
-// Wait notes a step in which the estimate let nothing be drafted.
-func (a *Acceptance) Wait() {
+// Wait notes steps in which the estimate let nothing be drafted.
+func (a *Acceptance) Wait(steps int) {
+	keep := forgetWaiting
+	if steps != 1 {
+		keep = math.Pow(forgetWaiting, float64(steps))
+	}
 	for i := range a.tried {
-		if a.tried[i] *= forgetWaiting; a.tried[i] < forgotten { // and so nothing is known of those after it, which are tried more rarely
+		if a.tried[i] *= keep; a.tried[i] < forgotten { // and so nothing is known of those after it, which are tried more rarely
 			clear(a.tried[i:])
 			clear(a.accepted[i:])
 			return
 		}
-		a.accepted[i] *= forgetWaiting
+		a.accepted[i] *= keep
 	}
 }

@@ -2,6 +2,7 @@ package draft
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -80,7 +81,7 @@ func TestPlan(t *testing.T) {
 		for i := range all {
 			all[i] = Candidate{Acceptance: estimate(c.chance), Max: 8, Context: 100}
 		}
-		Plan(all, c.seqs, 1000, 0.02, func(x Extra) float64 { return 1 + c.perRow*float64(x.Tokens) })
+		Plan(all, c.seqs, 1000, 0, 0.02, func(x Extra) float64 { return 1 + c.perRow*float64(x.Tokens) })
 		for i := range all {
 			if all[i].Tokens != c.want {
 				t.Errorf("%s, %d sequences: %d tokens are drafted, %d should be", c.what, c.seqs, all[i].Tokens, c.want)
@@ -88,11 +89,19 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	all := []Candidate{{Acceptance: estimate(0.9), Max: 8}, {Acceptance: estimate(0.1), Max: 8}}
-	Plan(all, 2, 9, 0.02, func(x Extra) float64 { return 1 + 0.15*float64(x.Tokens) })
+	Plan(all, 2, 9, 0, 0.02, func(x Extra) float64 { return 1 + 0.15*float64(x.Tokens) })
 	if all[0].Tokens == 0 || all[1].Tokens != 0 {
 		t.Errorf("%d and %d tokens are drafted; only the first sequence's are worth it", all[0].Tokens, all[1].Tokens)
 	}
-	Plan(all, 2, 9, 0.02, func(Extra) float64 { return 0 })
+	// A step that takes long in any case: a token of a draft comes for 0.1 s, where others come at 4 a second, and then at 12.
+	beside := func(x Extra) float64 { return 10 + 0.1*float64(x.Tokens) }
+	if gain := Plan(all, 2, 9, 4, 0.02, beside); gain <= 1 || all[0].Tokens+all[1].Tokens == 0 {
+		t.Errorf("drafts that bring tokens faster than they usually come: %d and %d tokens, gain %g", all[0].Tokens, all[1].Tokens, gain)
+	}
+	if gain := Plan(all, 2, 9, 12, 0.02, beside); gain != 1 || all[0].Tokens+all[1].Tokens != 0 {
+		t.Errorf("drafts that bring tokens more slowly than they usually come: %d and %d tokens, gain %g", all[0].Tokens, all[1].Tokens, gain)
+	}
+	Plan(all, 2, 9, 0, 0.02, func(Extra) float64 { return 0 })
 	if all[0].Tokens != 0 {
 		t.Error("drafts without a price")
 	}
@@ -114,8 +123,8 @@ func TestAcceptance(t *testing.T) {
 		t.Errorf("a new sequence has %.2f, all have %.2f", fresh.At(2), all.At(2))
 	}
 	for range 3000 {
-		all.Wait()
-		one.Wait()
+		all.Wait(1)
+		one.Wait(1)
 	}
 	if one.At(2) < 0.4 {
 		t.Errorf("after thousands of steps without a draft %.2f is believed", one.At(2))
@@ -131,5 +140,31 @@ func TestTree(t *testing.T) {
 	d.Cut(2)
 	if !d.Chain() || d.Depth() != 2 {
 		t.Errorf("%+v is a chain of 2", d)
+	}
+}
+
+// TestNGramIndex: whatever grams share a chain, and however often the index has grown or was used for another text before, what follows the last place with the longest match is found.
+func TestNGramIndex(t *testing.T) {
+	const least, most = 2, 5
+	random := rand.New(rand.NewPCG(1, 1))
+	x := &ngramIndex{}
+	for _, length := range []int{3, 700, 40, 3000, 5} {
+		x.reset()
+		var tokens []int32
+		for range length {
+			tokens = append(tokens, int32(random.IntN(60)))
+			x.extend(tokens, least)
+			want, longest := 0, least-1
+			for at, seen := len(tokens)-1, 0; at > 0 && seen < mostPlaces && longest < most; at-- {
+				if l := common(tokens[:at], tokens, most); l >= least {
+					if seen++; l > longest {
+						want, longest = at, l
+					}
+				}
+			}
+			if got := x.find(tokens, least, most); len(tokens) >= least && got != want && common(tokens[:got], tokens, most) < longest {
+				t.Fatalf("after %d tokens the text goes on at %d; at %d %d tokens are the same", len(tokens), got, want, longest)
+			}
+		}
 	}
 }

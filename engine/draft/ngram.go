@@ -3,6 +3,7 @@ package draft
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 )
 
 // NGramOptions are the settings of an n-gram drafter, in vLLM's words.
@@ -28,10 +29,10 @@ type ngram struct {
 	free []*ngramIndex
 }
 
-// ngramIndex finds where n-grams of the least length ended in a sequence.
+// ngramIndex finds where n-grams of the least length ended in a sequence, by chains of those whose hashes fall together: who looks one up compares the tokens.
 type ngramIndex struct {
-	last map[uint64]int32 // by hash, the end of the last n-gram
-	prev []int32          // by the end of an n-gram, less the least length: the end of the one before of its hash; 0: none
+	last []int32 // by hash, the end of the last n-gram; 0: none. A power of two of them, or none before the first
+	prev []int32 // by the end of an n-gram, less the least length: the end of the one before it in its chain; 0: none
 }
 
 func (d *ngram) Name() string { return string(NGram) }
@@ -63,8 +64,7 @@ func (d *ngram) Propose(seqs []Sequence) error {
 func (d *ngram) Forget(id int64, _ []int32) {
 	if x := d.of[id]; x != nil {
 		delete(d.of, id)
-		clear(x.last)
-		x.prev = x.prev[:0]
+		x.reset()
 		d.free = append(d.free, x)
 	}
 }
@@ -78,17 +78,44 @@ func (d *ngram) index() *ngramIndex {
 		d.free = d.free[:n-1]
 		return x
 	}
-	return &ngramIndex{last: map[uint64]int32{}}
+	return &ngramIndex{}
 }
 
 // extend enters the n-grams that end before the last token: nothing has followed the last one yet.
 func (x *ngramIndex) extend(tokens []int32, n int) {
+	if len(tokens) > len(x.last) { // chains would become long
+		x.prev, x.last = x.prev[:0], make([]int32, 1<<max(bits.Len(uint(2*len(tokens))), 9))
+	}
 	for end := len(x.prev) + n; end < len(tokens); end++ {
-		h := hash(tokens[end-n : end])
+		h := x.slot(tokens[end-n : end])
 		x.prev = append(x.prev, x.last[h])
 		x.last[h] = int32(end)
 	}
 }
+
+// slot is where last has n-grams of such a hash.
+func (x *ngramIndex) slot(tokens []int32) uint64 {
+	return hash(tokens) * 0x9e3779b97f4a7c15 >> (64 - bits.TrailingZeros(uint(len(x.last))))
+}
+
+// head is where the last n-gram ended whose hash falls together with that of the tokens; 0: none did.
+func (x *ngramIndex) head(tokens []int32) int32 {
+	if len(x.last) == 0 {
+		return 0
+	}
+	return x.last[x.slot(tokens)]
+}
+
+// reset empties it. It keeps its memory, unless that is for a long text, which all others would have to empty then.
+func (x *ngramIndex) reset() {
+	if x.prev = x.prev[:0]; len(x.last) > keptIndex {
+		x.last = nil
+	}
+	clear(x.last)
+}
+
+// keptIndex is how large an index may be to be used again.
+const keptIndex = 1 << 13
 
 // most is how many places are looked at for the longest match.
 const mostPlaces = 16
@@ -99,7 +126,7 @@ func (x *ngramIndex) find(tokens []int32, n, most int) int {
 		return 0
 	}
 	best, length := 0, n-1
-	at := x.last[hash(tokens[len(tokens)-n:])]
+	at := x.head(tokens[len(tokens)-n:])
 	for range mostPlaces {
 		if at == 0 {
 			break

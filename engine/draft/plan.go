@@ -66,9 +66,10 @@ func Sum(all []Candidate) (x Extra, accepted float64) {
 
 // Plan chooses how many tokens to draft for each candidate: those with which a step brings the most tokens a second. outputs is how many tokens it
 // brings without drafts, room is how many tokens of drafts fit, and price is how long a step takes with drafts, the drafting included, in
-// seconds; 0: that is not known, and nothing is drafted. Worth is what drafting must gain at least for its estimates' errors: 0.02 is 2 %.
-// gain is the rate at which tokens are expected with the drafts by that without; 1 without drafts, 0 where the price is not known.
-func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) float64) (gain float64) {
+// seconds; 0: that is not known, and nothing is drafted. usual is how many tokens a second come in other steps, for which the time that drafts take is lost; 0: in other steps too they
+// come as in this one without drafts. Worth is what drafting must gain at least for its estimates' errors: 0.02 is 2 %.
+// gain is how many tokens are expected with the drafts by those that come in the same time without; 1 without drafts, 0 where the price is not known.
+func Plan(all []Candidate, outputs, room int, usual, worth float64, price func(Extra) float64) (gain float64) {
 	// Tokens go in order of the chance that they are accepted, by classes of about the same chance.
 	const classes = 64
 	var expected [classes]float64 // tokens
@@ -101,8 +102,10 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 	if alone <= 0 || outputs == 0 {
 		return 0
 	}
-	without := float64(outputs) / alone
-	best, lowest := (1+worth)*without, classes
+	if usual <= 0 {
+		usual = float64(outputs) / alone
+	}
+	best, lowest := 1+worth, classes
 	tokens, sum := float64(outputs), Extra{}
 	for class := classes - 1; class > 0; class-- {
 		x := &extra[class]
@@ -119,8 +122,8 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 		if sum.Tokens > room {
 			break
 		}
-		if rate := tokens / price(sum); rate > best {
-			best, lowest = rate, class
+		if gain := tokens / (float64(outputs) + usual*(price(sum)-alone)); gain > best {
+			best, lowest = gain, class
 		}
 	}
 	for i := range all {
@@ -137,5 +140,5 @@ func Plan(all []Candidate, outputs, room int, worth float64, price func(Extra) f
 	if lowest == classes {
 		return 1
 	}
-	return best / without
+	return best
 }

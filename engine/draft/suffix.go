@@ -19,9 +19,11 @@ const (
 )
 
 type suffix struct {
-	of    map[int64]*suffixState
-	texts map[uint64]*corpus
-	calls int64
+	of     map[int64]*suffixState
+	free   []*suffixState // used again
+	texts  map[uint64]*corpus
+	places []place // used again
+	calls  int64
 }
 
 // suffixState is what is known of a sequence.
@@ -55,12 +57,12 @@ func (d *suffix) Seconds(seqs, _ int) float64 { return 3e-6 * float64(seqs) }
 // Propose implements Drafter.
 func (d *suffix) Propose(seqs []Sequence) error {
 	d.calls++
-	var places []place
+	places := d.places
 	for i := range seqs {
 		s := &seqs[i]
 		x := d.of[s.ID]
 		if x == nil {
-			x = &suffixState{own: ngramIndex{last: map[uint64]int32{}}, salt: s.Salt}
+			x = d.state(s.Salt)
 			d.of[s.ID] = x
 		}
 		x.own.extend(s.Tokens, suffixMin)
@@ -72,7 +74,18 @@ func (d *suffix) Propose(seqs []Sequence) error {
 		}
 		s.Draft = Draft{Tokens: vote(places, min(s.Max, length))}
 	}
+	d.places = places[:0]
 	return nil
+}
+
+// state is an empty one.
+func (d *suffix) state(salt uint64) *suffixState {
+	if n := len(d.free); n > 0 {
+		x := d.free[n-1]
+		d.free, x.salt = d.free[:n-1], salt
+		return x
+	}
+	return &suffixState{salt: salt}
 }
 
 // longest adds the places in text where the longest match with the end of tokens ends, if it is as long as length; if it is longer, in place of
@@ -81,7 +94,7 @@ func (x *ngramIndex) longest(places []place, length int, text, tokens []int32) (
 	if len(tokens) < suffixMin || len(text) < suffixMin {
 		return places, length
 	}
-	at := x.last[hash(tokens[len(tokens)-suffixMin:])]
+	at := x.head(tokens[len(tokens)-suffixMin:])
 	for range 2 * mostPlaces {
 		if at == 0 {
 			break
@@ -139,17 +152,19 @@ func (d *suffix) Forget(id int64, tokens []int32) {
 		return
 	}
 	delete(d.of, id)
+	x.own.reset()
+	d.free = append(d.free, x)
 	c := d.texts[x.salt]
 	if c == nil {
 		d.makeRoom()
-		c = &corpus{index: ngramIndex{last: map[uint64]int32{}}}
+		c = &corpus{}
 		d.texts[x.salt] = c
 	}
 	c.used = d.calls
 	c.tokens = append(append(c.tokens, tokens...), between)
 	if len(c.tokens) > corpusSize {
 		c.tokens = slices.Clone(c.tokens[len(c.tokens)-corpusSize/2:])
-		c.index = ngramIndex{last: map[uint64]int32{}}
+		c.index = ngramIndex{}
 	}
 	c.index.extend(c.tokens, suffixMin)
 }

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ridge-llm/ridge/backend/ref"
+	"github.com/ridge-llm/ridge/engine/draft"
+	"github.com/ridge-llm/ridge/engine/sched"
+	"github.com/ridge-llm/ridge/graph"
+)
+
+// TestPlansRest: after several plans in vain most steps are not planned, but for those to which something is offered, those that bring many more or fewer tokens than the last, and those
+// in which drafts are tried; a plan with drafts ends that. Steps with prompts count apart.
+func TestPlansRest(t *testing.T) {
+	p := &draftPlan{}
+	step := func(outputs int, offered, drafts bool) (rested bool) {
+		if rested = p.rests(outputs, offered); !rested {
+			p.planned(outputs, drafts)
+		}
+		return rested
+	}
+	for n := range engaged {
+		if step(4, false, false) {
+			t.Fatalf("plan %d was left out", n)
+		}
+	}
+	planned := 0
+	for range 10 * planEvery {
+		if !step(4, false, false) {
+			planned++
+		}
+	}
+	if planned != 10 {
+		t.Errorf("of %d steps after plans in vain %d were planned; 10 wanted", 10*planEvery, planned)
+	}
+	for name, again := range map[string]func() bool{
+		"offered":        func() bool { return step(4, true, false) },
+		"more requests":  func() bool { return step(9, false, false) },
+		"fewer requests": func() bool { return step(4, false, false) },
+		"a try": func() bool {
+			p.unplanned = p.tryEvery()
+			defer func() { p.unplanned = 0 }()
+			return step(4, false, false)
+		},
+		"a prompt": func() bool { p.reading = true; defer func() { p.reading = false }(); return step(4, false, false) },
+	} {
+		if name == "fewer requests" {
+			p.rest.outputs = 9
+		}
+		if again() {
+			t.Errorf("%s: the step was not planned", name)
+		}
+		p.rest.outputs = 4
+		if !step(4, false, false) {
+			t.Errorf("the step after one with %s was planned", name)
+		}
+	}
+	p.rest.steps = planEvery - 1
+	if step(4, false, true) || step(4, false, false) {
+		t.Error("a step after one with drafts was not planned")
+	}
+}
+
+// TestAskedSeldom: drafters that are asked freely and have long had nothing for a request are asked for it in one step of wakeEvery.
+func TestAskedSeldom(t *testing.T) {
+	const requests, steps = 8, 80
+	d := &asking{fives: fives{of: func(int64) bool { return false }}}
+	e := on(t, untimed{ref.New()}, testLimits(requests), Options{Predictor: dear{}, Speculation: Speculation{Drafter: d, Tokens: 4}})
+	for i := range requests {
+		if err := e.Submit(context.Background(), greedy([]int32{int32(10 + i), 20, 30}, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.admit()
+	for range 2*engaged + 4 {
+		mustStep(t, e)
+	}
+	if d.sequences < requests*2*engaged {
+		t.Errorf("a drafter was asked for %d drafts in the first steps", d.sequences)
+	}
+	d.sequences = 0
+	for range steps {
+		mustStep(t, e)
+	}
+	if want := requests * steps / wakeEvery; d.sequences != want {
+		t.Errorf("a drafter that has nothing was asked for %d drafts in %d steps of %d requests; %d wanted", d.sequences, steps, requests, want)
+	}
+}
+
+// asking is fives that counts for how many sequences it is asked.
+type asking struct {
+	fives
+	sequences int
+}
+
+func (d *asking) Propose(s []draft.Sequence) error {
+	d.sequences += len(s)
+	return d.fives.Propose(s)
+}
+
+// linear is a Predictor by which every token of a step takes the same time, and the step some.
+type linear struct{ step, token float64 }
+
+func (l linear) Predict(s sched.Shape) float64      { return l.step + l.token*float64(s.Tokens) }
+func (linear) Observe(*graph.Step, float64) float64 { return 0 }
+
+// TestDraftsBesidePrompts: beside a prompt, whose time is spent in any case, drafts are verified if their tokens come faster than they do in the steps after it.
+func TestDraftsBesidePrompts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		price  linear
+		drafts bool
+	}{
+		{"rows cost what they bring", linear{0.1, 0.1}, false},
+		{"rows cost next to nothing", linear{1, 0.001}, true},
+	} {
+		d := &fives{of: func(int64) bool { return true }}
+		e := on(t, untimed{ref.New()}, testLimits(8), Options{Predictor: c.price, Speculation: Speculation{Drafter: d, Tokens: 4}})
+		submit := func(prompt []int32) {
+			r := greedy(prompt, 100)
+			for range r.MaxTokens {
+				r.Forced = append(r.Forced, StepOutput{Tokens: []int32{7}})
+			}
+			if err := e.Submit(context.Background(), r); err != nil {
+				t.Fatal(err)
+			}
+			e.admit()
+		}
+		for i := range 4 {
+			submit([]int32{int32(10 + i), 20, 30})
+		}
+		mustStep(t, e)
+		mustStep(t, e)
+		before := e.meter.stats.DraftTokens
+		submit(make([]int32, 100))
+		for e.queue.byID[4].output == 0 {
+			mustStep(t, e)
+		}
+		e.publish()
+		beside := 0
+		for _, s := range e.Steps(keptSteps) {
+			if s.Tokens > 50 {
+				beside += s.DraftTokens
+			}
+		}
+		if (beside > 0) != c.drafts {
+			t.Errorf("%s: %d tokens were drafted beside a prompt, %d before", c.name, beside, before)
+		}
+	}
+}
