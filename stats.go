@@ -87,6 +87,8 @@ type Step struct {
 	LongestDraft   int     `json:"longest_draft,omitempty"`   // tokens of the longest branch
 	AcceptedTokens int     `json:"accepted_tokens,omitempty"` // of DraftTokens
 	ExpectedGain   float64 `json:"expected_gain,omitempty"`   // the rate of tokens with the drafts by that without, as expected before; 0: drafts were not planned by it
+
+	PredictedDrafting time.Duration `json:"predicted_drafting_ns,omitempty"` // what drafting was priced at, which Predicted is without and Actual with
 }
 
 // Steps is the engine's latest steps, at most n, each with what had been predicted; the newest is at the end.

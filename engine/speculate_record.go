@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ridge-llm/ridge/engine/draft"
 )
@@ -20,7 +21,7 @@ func (s *speculation) note(f *InFlight, r *request) {
 	} else if !slices.Contains(strings.Split(x.Drafter, "+"), name) {
 		x.Drafter += "+" + name
 	}
-	x.ExpectedGain = s.plan.gain
+	x.ExpectedGain, x.PredictedDrafting = s.plan.gain, time.Duration(s.plan.drafting*float64(time.Second))
 	x.Drafts++
 	x.DraftTokens += len(d.Tokens)
 	if x.LongestDraft = max(x.LongestDraft, d.Depth()); !d.Chain() {

@@ -48,8 +48,9 @@ type Row struct {
 	Without   float64 `json:"without"`
 	Fixed     []Fixed `json:"fixed"`     // with drafts in every step
 	Adaptive  float64 `json:"adaptive"`  // with as many as are worth it by price
-	Predicted float64 `json:"predicted"` // the adaptive rate by the price of its steps, drafting left out; 0: it was not known
+	Predicted float64 `json:"predicted"` // the adaptive rate by the price of its steps and of drafting; 0: it was not known
 	Accepted  float64 `json:"accepted"`  // tokens that a sequence got of drafts in a step, adaptive
+	Idle      float64 `json:"idle"`      // share of the adaptive steps' time in which the device had nothing to do
 }
 
 // Fixed is the rate with drafts of one length in every step.
@@ -71,7 +72,11 @@ type Runner struct {
 	profile *price.Profile
 }
 
+// prompt is how many tokens prompts have on average.
 const prompt = 32
+
+// promptOf is the prompt of sequence i, half to one and a half times as long: where all sequences are of one length, as those of no server are, attention is at its best.
+func promptOf(i int) []int32 { return make([]int32, prompt/2+(prompt/2+7*i)%(prompt+1)) }
 
 // New compiles the model, and the draft model if there is one, for the device. A profile prices steps.
 func New(m Files, small *Files, dev backend.Device, p *price.Profile, o Options) (r *Runner, err error) {
@@ -83,7 +88,7 @@ func New(m Files, small *Files, dev backend.Device, p *price.Profile, o Options)
 	}()
 	pageSize, longest := graph.PageTokens(o.Cache), slices.Max(o.Drafts)
 	lim := backend.Limits{Tokens: max(o.Chunk, o.Sequences*(1+longest)), Seqs: o.Sequences, Logits: o.Sequences * (1 + longest), PageSize: pageSize}
-	lim.SeqPages = (prompt+o.Tokens)/pageSize + 1
+	lim.SeqPages = (prompt+prompt/2+o.Tokens)/pageSize + 1
 	lim.Pages = lim.SeqPages * lim.Seqs
 	if r.prog, err = compiled(m, dev, o, lim); err != nil || small == nil {
 		return r, err
@@ -135,11 +140,13 @@ type mode struct {
 	engine *engine.Engine
 	steps  stepLog
 	failed error // a drafter's
+	taken  taken // the round at hand
 	rounds []measured
 }
 
-// measured is what one round came to: rates in tokens a second.
-type measured struct{ rate, predicted, accepted float64 }
+// measured is what one round came to: rates in tokens a second, tokens of drafts that a sequence got in a step, and the share of the time in which the device had
+// nothing to do.
+type measured struct{ rate, predicted, accepted, idle float64 }
 
 // Run measures so many sequences. The modes take turns, forth and back, so that what slows the machine down for a while slows all of them; the first round of each does not count.
 func (r *Runner) Run(sequences, runs int) (row Row, err error) {
@@ -163,12 +170,14 @@ func (r *Runner) Run(sequences, runs int) (row Row, err error) {
 	}
 	for i := range 1 + runs {
 		for _, m := range modes {
-			x, err := r.round(m.engine, &m.steps, sequences)
+			m.taken, err = r.round(m.engine, &m.steps, sequences)
 			if err = errors.Join(err, m.failed); err != nil {
 				return row, err
 			}
-			if i > 0 {
-				m.rounds = append(m.rounds, x)
+		}
+		if i > 0 {
+			if err := settle(modes); err != nil {
+				return row, err
 			}
 		}
 		slices.Reverse(modes)
@@ -179,6 +188,7 @@ func (r *Runner) Run(sequences, runs int) (row Row, err error) {
 	without, adaptive, fixed := modes[0], modes[1], modes[2:]
 	row = Row{Sequences: sequences, Without: without.median(rate), Adaptive: adaptive.median(rate)}
 	row.Predicted, row.Accepted = adaptive.median(func(x measured) float64 { return x.predicted }), adaptive.median(func(x measured) float64 { return x.accepted })
+	row.Idle = adaptive.median(func(x measured) float64 { return x.idle })
 	for i, m := range fixed {
 		row.Fixed = append(row.Fixed, Fixed{Draft: r.o.Drafts[i], Rate: m.median(rate)})
 	}
@@ -244,8 +254,8 @@ func (l *stepLog) take() []engine.Step {
 	return steps
 }
 
-// round decodes so many sequences at once. What counts is the steps in which all of them decode.
-func (r *Runner) round(e *engine.Engine, steps *stepLog, sequences int) (m measured, err error) {
+// round decodes so many sequences at once.
+func (r *Runner) round(e *engine.Engine, steps *stepLog, sequences int) (taken, error) {
 	steps.take() // of the round before
 	var all sync.WaitGroup
 	errs := make([]error, sequences)
@@ -254,7 +264,7 @@ func (r *Runner) round(e *engine.Engine, steps *stepLog, sequences int) (m measu
 	e.Together(func() {
 		for i := range sequences {
 			all.Add(1)
-			q := engine.Request{Prompt: make([]int32, prompt), MaxTokens: r.o.Tokens, Params: sample.Default(), Forced: forced, Emit: func(sample.Choice) bool { return false }}
+			q := engine.Request{Prompt: promptOf(i), MaxTokens: r.o.Tokens, Params: sample.Default(), Forced: forced, Emit: func(sample.Choice) bool { return false }}
 			q.Done = func(f engine.Final) { errs[i] = f.Err; all.Done() }
 			if err := e.Submit(context.Background(), q); err != nil {
 				errs[i] = err
@@ -264,22 +274,11 @@ func (r *Runner) round(e *engine.Engine, steps *stepLog, sequences int) (m measu
 	})
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return m, err
+		return nil, err
 	}
-	var tokens, accepted, actual, predicted float64
-	for _, s := range steps.take() {
-		if s.Requests == sequences && s.Tokens == s.Requests+s.DraftTokens {
-			tokens += float64(s.Requests + s.AcceptedTokens)
-			accepted += float64(s.AcceptedTokens)
-			actual, predicted = actual+s.Actual.Seconds(), predicted+s.Predicted.Seconds()
-		}
+	t := together(steps.take(), sequences)
+	if len(t) == 0 {
+		return nil, fmt.Errorf("speculate: there was no step in which all %d sequences decoded; measure answers of more tokens", sequences)
 	}
-	if actual == 0 {
-		return m, fmt.Errorf("speculate: there was no step in which all %d sequences decoded; measure answers of more tokens", sequences)
-	}
-	m.rate, m.accepted = tokens/actual, accepted/(tokens-accepted)
-	if predicted > 0 {
-		m.predicted = tokens / predicted
-	}
-	return m, nil
+	return t, nil
 }

@@ -75,7 +75,7 @@ func (f *benchFlags) printSpeculation(out io.Writer, r *benchReport) error {
 	for _, n := range f.drafts {
 		fmt.Fprintf(w, "drafts of %d\tgain\t", n)
 	}
-	fmt.Fprint(w, "by price\tgain\tof the best\taccepted a step\tpredicted\t\n")
+	fmt.Fprint(w, "by price\tgain\tof the best\taccepted a step\tpredicted\tdevice idle\t\n")
 	for _, x := range r.Speculation {
 		fmt.Fprintf(w, "%d\t%.1f\t", x.Sequences, x.Without)
 		for _, fixed := range x.Fixed {
@@ -85,7 +85,7 @@ func (f *benchFlags) printSpeculation(out io.Writer, r *benchReport) error {
 		if x.Predicted > 0 {
 			predicted = fmt.Sprintf("%.1f", x.Predicted)
 		}
-		fmt.Fprintf(w, "%.1f\t%.2f\t%.2f\t%.2f\t%s\t\n", x.Adaptive, x.Adaptive/x.Without, x.Adaptive/max(x.Best().Rate, x.Without), x.Accepted, predicted)
+		fmt.Fprintf(w, "%.1f\t%.2f\t%.2f\t%.2f\t%s\t%.1f %%\t\n", x.Adaptive, x.Adaptive/x.Without, x.Adaptive/max(x.Best().Rate, x.Without), x.Accepted, predicted, 100*x.Idle)
 	}
 	return w.Flush()
 }
