@@ -8,7 +8,7 @@ ENTRY = $(if $(filter linux/amd64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOAR
 TAG := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 VERSION = $(if $(TAG),-X main.version=$(TAG))
 
-.PHONY: build static packages ptx sdk check quick fmt vet types lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts ops rankfaults arm64 systems manifests
+.PHONY: build static packages release ptx sdk check quick fmt vet types lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts ops rankfaults arm64 systems manifests
 
 # Where limits of memory are tiny, -E has the program say so in place of the Go runtime's stack trace (cmd/ridge/entry_linux_amd64.s).
 build:
@@ -27,6 +27,11 @@ packages: build
 	./ridge completion fish > .out/completions/ridge.fish
 	rm -rf .out/man && ./ridge man .out/man && gzip -9n .out/man/*.1
 	for kind in deb rpm; do VERSION=$$(./ridge version | cut -d' ' -f2) GOARCH=$$($(GO) env GOARCH) $(NFPM) package --config packaging/nfpm.yaml --packager $$kind --target .out/ || exit 1; done
+
+# What a release has, in .out/release: archives of the program for Linux, macOS and Windows, an image for containers (made without a daemon; podman load takes it), SHA256SUMS. With
+# nfpm the deb and rpm are made by make packages.
+release:
+	$(GO) run ./packaging/release -o .out/release -version "$(TAG:v%=%)"
 
 check: fmt vet types lint generated test
 

@@ -129,6 +129,7 @@ var policy = []struct {
 	{"route/upstream", nil, "HTTP to one server"},
 	{"route", []string{"route/...", "server/access", "server/api"}, "any servers, over HTTP alone"},
 	{"deploy/schemas", nil, "a document to files"},
+	{"packaging/release", nil, "runs the Go tool and the program"},
 	{"examples/...", []string{"", "chat"}, "programs as users write them: the public API alone"},
 	{"cmd/ridge/...", []string{"..."}, "nothing imports it"},
 }
