@@ -138,6 +138,8 @@ func (l Layout) check(o Options) error {
 type loaded struct {
 	compile.Runner
 	whole    *graph.Graph     // as one device would run it, for pricing
+	stages   []*graph.Graph   // of the first device of each stage, where devices have arithmetic and memory of their own; nil: one device's are whole's
+	replicas int              // of all but the experts, in stages
 	one      *compile.Program // nil: several devices have parts of it
 	prefault func(most int64)
 	lost     *world.World // of several processes
@@ -174,6 +176,12 @@ func (m *Model) place(o Options, g *graph.Graph, passes pass.Options) (*loaded, 
 		passes.Layout = layout
 		if graphs, err = parts(g, passes); err != nil {
 			return nil, err
+		}
+	}
+	if l := passes.Layout; l.Splits() && (device.OnGPU(o.Backend) || o.Ranks.Rendezvous != "") { // devices of a CPU in one process share it
+		prog.replicas = max(l.Data, 1)
+		for stage := range l.Pipeline {
+			prog.stages = append(prog.stages, graphs[l.Number(pass.Rank{Stage: stage})])
 		}
 	}
 	here := placesOf(o, graphs)

@@ -38,6 +38,9 @@ func (m *Model) priced(prog *loaded, p *price.Profile) (stepPrice, error) {
 		}
 		return all, nil
 	}
+	if prog.stages != nil {
+		return stagePrices(prog.stages, p, prog.replicas)
+	}
 	one, err := price.New(prog.whole, p)
 	if err != nil {
 		return nil, err
@@ -47,6 +50,64 @@ func (m *Model) priced(prog *loaded, p *price.Profile) (stepPrice, error) {
 
 // prices are those of parts that devices compute one after the other: a step takes their sum. Of what a step took, each part has as much as it was predicted to have.
 type prices []*price.Model
+
+// stagePrices are those of a layout's stages, each of one device with what it exchanges with the others: all devices of a stage compute at the same time. Of requests that replicas divide, a step lasts as
+// long as its equal share on one of them.
+func stagePrices(stages []*graph.Graph, p *price.Profile, replicas int) (stepPrice, error) {
+	if p.Link == 0 {
+		p = p.ThroughHost()
+	}
+	var all prices
+	for _, g := range stages {
+		one, err := price.New(g, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	if replicas > 1 {
+		return &replicaPrices{prices: all, replicas: replicas}, nil
+	}
+	return all, nil
+}
+
+// replicaPrices are those of devices that have requests of their own. A step is given with the requests of all.
+type replicaPrices struct {
+	prices
+	replicas int
+}
+
+// share is the step of the device with most of a step's sequences, if they are divided equally: the first, and so on by as many as there are devices.
+func (r *replicaPrices) share(s *graph.Step) *graph.Step {
+	m := &graph.Step{Logits: (s.Logits + r.replicas - 1) / r.replicas, Devices: s.Devices}
+	for i := 0; i < len(s.Seqs); i += r.replicas {
+		m.Seqs = append(m.Seqs, s.Seqs[i])
+	}
+	for _, a := range s.Adapters {
+		if a.Seq%r.replicas == 0 {
+			a.Seq /= r.replicas
+			m.Adapters = append(m.Adapters, a)
+		}
+	}
+	return m
+}
+
+func (r *replicaPrices) Predict(s *graph.Step) float64 { return r.prices.Predict(r.share(s)) }
+
+func (r *replicaPrices) Floor(s *graph.Step) float64 { return r.prices.Floor(r.share(s)) }
+
+func (r *replicaPrices) Explain(s *graph.Step) [price.Causes]float64 {
+	return r.prices.Explain(r.share(s))
+}
+
+func (r *replicaPrices) Observe(s *graph.Step, seconds float64) float64 {
+	return r.prices.Observe(r.share(s), seconds)
+}
+
+func (r *replicaPrices) PredictShape(s price.Shape) float64 {
+	each := func(n int) int { return (n + r.replicas - 1) / r.replicas }
+	return r.prices.PredictShape(price.Shape{Tokens: each(s.Tokens), Logits: each(s.Logits), Drafts: each(s.Drafts), Rows: each(s.Rows), Pairs: each(s.Pairs)})
+}
 
 func (all prices) sum(of func(*price.Model) float64) (seconds float64) {
 	for _, p := range all {
