@@ -72,11 +72,12 @@ func (b *bench) run(c *agents.Conversations, steps []agents.Step, conversations,
 			defer func() { close(done); <-slots }()
 			<-wait
 			b.mu.Lock()
-			failed, prompt := b.err, c.Ask(s)
-			b.mu.Unlock()
-			if failed != nil {
+			if b.err != nil {
+				b.mu.Unlock()
 				return
 			}
+			prompt := c.Ask(s)
+			b.mu.Unlock()
 			answer, err := b.ask(prompt, len(s.Answer))
 			b.mu.Lock()
 			defer b.mu.Unlock()
