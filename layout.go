@@ -118,8 +118,6 @@ func (l Layout) check(o Options) error {
 	switch {
 	case all.Devices() == 1:
 		return nil
-	case all.Method == pass.Ring && device.OnGPU(o.Backend):
-		return fmt.Errorf("ridge: the layout %s on Backend %s: GPUs attend to divided rows by heads; take --sp-method %s, or the CPU", all, o.Backend, pass.Ulysses)
 	case all.Data > 1 && o.keepsPages():
 		return fmt.Errorf("ridge: the layout %s: what devices that have requests of their own keep beyond their caches would have to be found by all of them; leave KVOffload (--kv-host-memory, --kv-disk, --kv-shared) and KVTransfer (--role) out", all)
 	case len(o.EarlyExit.Layers) > 0:

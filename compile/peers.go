@@ -98,10 +98,14 @@ func (r *Ranks) hostRows(g *graph.Graph, dev backend.Device) {
 		slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return isRing(n.Op) || dividesRows(n.Op) && !r.sequence.Moves(n) })
 }
 
-// FitTo is pass.Layout.Fit for devices of a kind: those that divide rows by themselves do so by Ulysses, unless the layout says how.
+// FitTo is pass.Layout.Fit for devices of a kind: those that divide rows by themselves do so by Ulysses, unless the layout says how or the model has too few heads for that.
 func FitTo(dev backend.Device, l pass.Layout, g *graph.Graph) (pass.Layout, error) {
 	if _, ok := dev.(backend.RowDivider); ok && l.Sequence > 1 && l.Method == "" {
-		l.Method = pass.Ulysses
+		by := l
+		by.Method = pass.Ulysses
+		if fit, err := by.Fit(g); err == nil {
+			return fit, nil
+		}
 	}
 	return l.Fit(g)
 }
