@@ -146,17 +146,33 @@ func BenchmarkLlama8B(b *testing.B) {
 		b.Skipf("no GPU to measure: %v", err)
 	}
 	for _, f := range []quant.Format{quant.BF16, quant.Q4_0, quant.Q4_K, quant.MXFP4, quant.Q6_K, quant.Q8_0, quant.INT4, quant.BF16_2_4} {
-		b.Run(f.String(), func(b *testing.B) { benchmarkLlama8B(b, f, quant.Invalid, pass.Inputs{}) })
+		b.Run(f.String(), func(b *testing.B) { benchmarkLlama8B(b, f, quant.Invalid, pass.Inputs{}, graph.BF16, eightBillion) })
 	}
-	b.Run("llm.int8", func(b *testing.B) { benchmarkLlama8B(b, quant.BF16, quant.INT8, pass.OnLoadInputs("llm.int8")) })
+	b.Run("llm.int8", func(b *testing.B) {
+		benchmarkLlama8B(b, quant.BF16, quant.INT8, pass.OnLoadInputs("llm.int8"), graph.BF16, eightBillion)
+	})
 	for _, f := range []quant.Format{quant.FP8, quant.INT8, quant.INT4} {
-		b.Run("quantised to "+f.String(), func(b *testing.B) { benchmarkLlama8B(b, quant.BF16, f, pass.Inputs{}) })
+		b.Run("quantised to "+f.String(), func(b *testing.B) { benchmarkLlama8B(b, quant.BF16, f, pass.Inputs{}, graph.BF16, eightBillion) })
+	}
+}
+
+// BenchmarkCaches is the same with weights in four bits and keys and values in 16, 8 and 4, of which there are many.
+func BenchmarkCaches(b *testing.B) {
+	if _, err := Devices(); err != nil {
+		b.Skipf("no GPU to measure: %v", err)
+	}
+	for _, cache := range []graph.Type{graph.F16, graph.I8, graph.I4} {
+		b.Run(cache.String(), func(b *testing.B) {
+			benchmarkLlama8B(b, quant.Q4_0, quant.Invalid, pass.Inputs{}, cache, [][]load{
+				{{1, 128, 1}}, {{1, 8000, 1}}, {{8, 4000, 1}}, {{32, 4000, 1}}, {{64, 4000, 1}}, {{1, 0, 512}}, {{1, 0, 2048}}, {{1, 0, 8192}}, {{1, 6000, 2048}},
+			})
+		})
 	}
 }
 
 // benchmarkLlama8B has all weights, the head's too, in a format, and quantises those of the layers to another one. Of a sparse format are those of the layers
 // alone, as in files.
-func benchmarkLlama8B(b *testing.B, stored, made quant.Format, inputs pass.Inputs) {
+func benchmarkLlama8B(b *testing.B, stored, made quant.Format, inputs pass.Inputs, cache graph.Type, steps [][]load) {
 	d, err := New(Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -169,7 +185,7 @@ func benchmarkLlama8B(b *testing.B, stored, made quant.Format, inputs pass.Input
 		}
 		return s, true
 	}
-	builder := graph.NewBuilder("llama 8B", lookup, graph.BF16, graph.BF16)
+	builder := graph.NewBuilder("llama 8B", lookup, graph.BF16, cache)
 	g, err := builder.Finish(llama8B(builder))
 	if err != nil {
 		b.Fatal(err)
@@ -177,13 +193,17 @@ func benchmarkLlama8B(b *testing.B, stored, made quant.Format, inputs pass.Input
 	if g, err = pass.Run(g, pass.All, pass.Options{Weights: made, Inputs: inputs, Kernels: compile.Kernels{Device: d}}); err != nil {
 		b.Fatal(err)
 	}
-	lim := backend.Limits{Tokens: 8192, Seqs: 256, Logits: 256, PageSize: 16, Pages: 256 * 1100 / 16, SeqPages: 8192 / 16}
-	printSteps(b, d, g, lim, [][]load{
-		{{1, 128, 1}}, {{1, 4096, 1}}, {{2, 128, 1}}, {{4, 128, 1}}, {{8, 128, 1}}, {{16, 128, 1}}, {{32, 128, 1}}, {{32, 1024, 1}}, {{64, 1024, 1}}, {{128, 1024, 1}},
-		{{256, 640, 1}}, {{256, 1024, 1}},
-		{{1, 0, 128}}, {{1, 0, 512}}, {{1, 0, 2048}}, {{4, 0, 2048}}, {{1, 0, 8192}},
-		{{255, 640, 1}, {1, 0, 512}}, {{252, 640, 1}, {3, 0, 512}, {1, 0, 256}}, // a server's: some read their prompts beside those that answer
-	})
+	page := graph.PageTokens(cache)
+	lim := backend.Limits{Tokens: 8192, Seqs: 256, Logits: 256, PageSize: page, Pages: 256 * 1100 / page, SeqPages: 8192 / page}
+	printSteps(b, d, g, lim, steps)
+}
+
+// eightBillion is the steps whose times bench/h200.md has.
+var eightBillion = [][]load{
+	{{1, 128, 1}}, {{1, 4096, 1}}, {{2, 128, 1}}, {{4, 128, 1}}, {{8, 128, 1}}, {{16, 128, 1}}, {{32, 128, 1}}, {{32, 1024, 1}}, {{64, 1024, 1}}, {{128, 1024, 1}},
+	{{256, 640, 1}}, {{256, 1024, 1}},
+	{{1, 0, 128}}, {{1, 0, 512}}, {{1, 0, 2048}}, {{4, 0, 2048}}, {{1, 0, 8192}},
+	{{255, 640, 1}, {1, 0, 512}}, {{252, 640, 1}, {3, 0, 512}, {1, 0, 256}}, // a server's: some read their prompts beside those that answer
 }
 
 // BenchmarkQwen35 is the same of Qwen3.5-9B in bf16, most of whose layers are of the gated delta rule.

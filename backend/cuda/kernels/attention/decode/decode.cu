@@ -119,7 +119,7 @@ template <typename S, bool ROPE, bool NORM = false> DEVICE void decode(const Dec
     if (more) loadValues(at + WARPS);
   }
 
-  sums.store(warps); // then all threads combine the warps' partial results
+  sums.store(warps, warp()); // then all threads combine the warps' partial results
   barrier();
   BlockWork mine = {row, head0, heads, seq * gridY() + blockY(), split.active};
   combineWarps(p, mine, warps);

@@ -85,11 +85,9 @@ func groups(p Problem) int { return p.KVHeads * ((p.Heads/p.KVHeads + heads - 1)
 // Kernels with rope hold the step's own key and value too, for which three blocks have no registers.
 func resident(sms int, p Problem, rope bool) int {
 	switch {
-	case p.Type == graph.I4 && max(p.KSize, p.VSize) > 128:
-		return sms
-	case rope, max(p.KSize, p.VSize) > 128, p.Type == graph.I4:
+	case rope, max(p.KSize, p.VSize) > 128:
 		return 2 * sms
-	case p.Type == graph.I8 || p.Type == graph.F8:
+	case p.Type != graph.BF16 && p.Type != graph.F16:
 		return 4 * sms
 	}
 	return 3 * sms

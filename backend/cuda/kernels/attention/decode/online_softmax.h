@@ -38,15 +38,15 @@ template <typename S> struct OnlineSoftmax {
       UNROLL for (int j = 0; j < S::TILES; j++) out[j][i] *= rescale, out[j][i + 2] *= rescale;
     }
   }
-  // store stores the warp's partial result.
-  template <int WIDTH> DEVICE void store(WarpPartials<WIDTH>& warps) {
+  // store stores the warp's partial result, as number `to`.
+  template <typename Partials> DEVICE void store(Partials& warps, int to) {
     UNROLL for (int i = 0; i < 2; i++) {
       UNROLL for (int m = 4; m <= 16; m *= 2) sum[i] += shuffleXor(sum[i], m);
-      if (lane() < 4) warps.rowMax[warp()][lane() * 2 + i] = shift[i], warps.sum[warp()][lane() * 2 + i] = sum[i];
+      if (lane() < 4) warps.rowMax[to][lane() * 2 + i] = shift[i], warps.sum[to][lane() * 2 + i] = sum[i];
     }
     UNROLL for (int j = 0; j < S::TILES; j++) UNROLL for (int i = 0; i < 4; i++) {
       int d = S::place(j, i);
-      if (d < S::WIDTH) warps.out[warp()][lane() % 4 * 2 + (i & 1)][d] = out[j][i] * UNIT<typename S::Number>;
+      if (d < S::WIDTH) warps.out[to][lane() % 4 * 2 + (i & 1)][d] = out[j][i] * UNIT<typename S::Number>;
     }
   }
 };

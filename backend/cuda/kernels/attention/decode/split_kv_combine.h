@@ -21,19 +21,16 @@ struct DecodeParams {
   float eps;    // with NORM: RMSNorm of each head before rope, with these weights, [kSize]
   const float *queryNorm, *keyNorm;
 };
-#ifndef DECODE_WARPS
-#define DECODE_WARPS 4
-#endif
-constexpr int WARPS = DECODE_WARPS, MAX_SPLITS = 64; // MAX_SPLITS: of a sequence; decode.go says the same
+constexpr int WARPS = 4, MAX_SPLITS = 64; // MAX_SPLITS: of a sequence; decode.go says the same
 struct alignas(16) Numbers { float x[4]; };
 
 // BlockWork is what a block computes: query heads from head0 on of a sequence whose query is in this row, for one of `active` splits of its keys.
 struct BlockWork { int row, head0, heads, group, active; };
 
-// WarpPartials is the partial results of a block's warps, in powers of two: P × V, row max, and row sum.
-template <int WIDTH> struct WarpPartials {
-  alignas(16) float out[WARPS][HEADS][WIDTH];
-  float rowMax[WARPS][HEADS], sum[WARPS][HEADS];
+// WarpPartials is the partial results of a block, one of each warp or more, in powers of two: P × V, row max, and row sum.
+template <int WIDTH, int PARTS = WARPS> struct WarpPartials {
+  alignas(16) float out[PARTS][HEADS][WIDTH];
+  float rowMax[PARTS][HEADS], sum[PARTS][HEADS];
 };
 // SplitPartials is the same of a sequence's splits; weight: what each counts in the result.
 struct SplitPartials { float rowMax[HEADS][MAX_SPLITS], sum[HEADS][MAX_SPLITS], weight[HEADS][MAX_SPLITS], sink[HEADS]; };
@@ -54,15 +51,15 @@ DEVICE float* partial(const DecodeParams& p, const BlockWork& s, int part) {
 }
 
 // combineWarps adds up the warps' partial results: to the result, with sinks, if there is one split; otherwise to the block's partial result.
-template <int WIDTH> DEVICE void combineWarps(const DecodeParams& p, const BlockWork& s, const WarpPartials<WIDTH>& warps) {
+template <int WIDTH, int PARTS> DEVICE void combineWarps(const DecodeParams& p, const BlockWork& s, const WarpPartials<WIDTH, PARTS>& warps) {
   constexpr int LANES = WIDTH / 4; // of a head, four numbers each
   int d = threadX() % LANES * 4;
   for (int h = threadX() / LANES; h < s.heads && d < p.vSize; h += WARPS * 32 / LANES) {
     float alone = s.active == 1 ? sinkOf(p, s.head0 + h) : NO_SINK, rowMax = alone;
-    UNROLL for (int w = 0; w < WARPS; w++) rowMax = maxf(rowMax, warps.rowMax[w][h]);
+    UNROLL for (int w = 0; w < PARTS; w++) rowMax = maxf(rowMax, warps.rowMax[w][h]);
     float sum = alone > NO_SINK ? exp2(alone - rowMax) : 0;
     Numbers x = {};
-    UNROLL for (int w = 0; w < WARPS; w++) {
+    UNROLL for (int w = 0; w < PARTS; w++) {
       float f = exp2(warps.rowMax[w][h] - rowMax);
       sum += warps.sum[w][h] * f;
       Numbers part = *(const Numbers*)&warps.out[w][h][d];

@@ -11,6 +11,7 @@ import (
 
 func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "attention/simt/attention", map[string]uintptr{"attention_": unsafe.Sizeof(Params{}), "partial_": unsafe.Sizeof(Params{})})
+	gputest.Mirrors(t, "attention/simt/int4", map[string]uintptr{"attention_": unsafe.Sizeof(Int4Params{})})
 }
 
 // TestAgainstPlainGo looks back from prompts, chunks and single tokens, with heads of any size.
