@@ -92,11 +92,13 @@ manifests:
 	$(GO) run ./deploy/schemas $$($(GO) env GOMODCACHE)/k8s.io/kubernetes@v1.34.1/api/openapi-spec/swagger.json $$d && \
 	kubectl kustomize deploy/kustomize | $(GO) run github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0 -summary -schema-location "$$d/{{.ResourceKind}}-{{.ResourceAPIVersion}}.json"
 
-# The race detector over what goroutines share: the library, the engine, the server, the router, ranks. What computes on one goroutine (engine/sample,
-# the readers of grammars) is left out, and so are most draws of the test that compares distributions. It needs cgo, and so a C compiler, for these
-# tests alone.
+# The race detector over what goroutines share: the library, the engine, the server, the router, ranks. What computes on one goroutine (engine/sample, engine/kv,
+# engine/sched, the readers of grammars, the router's policies, the forms of answers) is left out, and so are most draws of the test that compares distributions
+# and the tests of NORACE: they load models one after another, or compare answers of one request at a time. It needs cgo, and so a C compiler, for these tests alone.
+NORACE = AutoCPUExperts|TooManyExperts|AutoGPULayers|GPULayers|CPUExperts|EarlyExit|Int4Cache|MTPAnswers|EagleAnswers|Medusa|Sparse
 race:
-	CGO_ENABLED=1 RIDGE_DRAWS=2000 $(GO) test -vet=off -race -short . ./engine ./engine/kv ./engine/sched ./engine/grammar/automaton ./server/... ./route/... ./comm/... ./compile/ranks
+	CGO_ENABLED=1 RIDGE_DRAWS=2000 $(GO) test -vet=off -race -short -skip '^Test($(NORACE))$$' . ./engine ./engine/grammar/automaton ./server ./server/access ./server/api \
+		./server/batch ./server/openai ./server/serving ./server/store ./route ./route/kvevents ./route/upstream ./route/zmtp ./comm/local ./comm/shm ./comm/tcp ./comm/world ./compile/ranks
 
 # Every fuzz test for FUZZTIME (20s unless given), one after another. What one finds that fails is kept in its testdata/fuzz by go test itself; of the
 # inputs that reach new code, which are in GOCACHE, some are to be kept there too. A minimum of minimising: with large inputs the fuzzer does little else.
@@ -138,9 +140,10 @@ rankfaults:
 layouts:
 	$(GO) test ./internal/check -run '^Test(Layouts|Experts)$$' -layouts -v -timeout 0
 
-# The CPU's table of ops as a whole: every case under every tier of instructions and with every type of cache, two minutes. go test takes what differs, by turns.
+# The CPU's table of ops as a whole, every case under every tier of instructions and with every type of cache, and whether GPUs have kernels for every model with
+# each; two minutes. go test takes what differs, by turns.
 ops:
-	$(GO) test ./backend/cpu -run '^TestOps$$' -ops -timeout 1h
+	$(GO) test ./backend/cpu ./backend/cuda -run '^(TestOps|TestEveryModelHasKernels)$$' -ops -timeout 1h
 
 # What the clients that OpenAI, Anthropic and Ollama publish make of the server. They are large, so this is a module of its
 # own and no part of check: compiled for the first time they take two minutes.

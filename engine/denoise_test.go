@@ -118,6 +118,9 @@ func TestDenoised(t *testing.T) {
 	}
 	for device, open := range devices {
 		models := []string{"dream", "llada", "llada-tied-bias"}
+		if device == "ref" { // that it computes them all as upstream does internal/check tests; here it is a device that samples nothing itself
+			models = models[:1]
+		}
 		if testing.Short() && device == "ref" { // the race detector makes it slow
 			continue
 		}
