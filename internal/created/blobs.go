@@ -145,7 +145,7 @@ func (s *Store) prune() error {
 			continue
 		}
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > unused {
-			if err := os.Remove(filepath.Join(s.dir, "blobs", e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := os.RemoveAll(filepath.Join(s.dir, "blobs", e.Name())); err != nil { // a folder is what MakeBlob left when the program was killed
 				return fmt.Errorf("created: %w", err)
 			}
 		}

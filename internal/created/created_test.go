@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -123,8 +124,15 @@ func TestPrune(t *testing.T) {
 	if err := s.Put(Model{Name: "m", Files: map[string]string{"x.gguf": digestOf("used")}}); err != nil {
 		t.Fatal(err)
 	}
+	half := filepath.Join(dir, "blobs", "coming-1") // of MakeBlob, in a program that was killed
+	if err := errors.Join(os.Mkdir(half, 0o700), os.WriteFile(filepath.Join(half, "model.gguf"), []byte("GGUF"), 0o600), os.Chtimes(half, time.Time{}, time.Now().Add(-2*unused))); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Prune(); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(half); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a model that was half made is still there: %v", err)
 	}
 	for text, want := range map[string]bool{"used": true, "unused": false, "lately": true} {
 		if has, err := s.HasBlob(digestOf(text)); has != want || err != nil {
