@@ -109,7 +109,7 @@ func (x *ngramIndex) head(tokens []int32) int32 {
 // reset empties it. It keeps its memory, unless that is for a long text, which all others would have to empty then.
 func (x *ngramIndex) reset() {
 	if x.prev = x.prev[:0]; len(x.last) > keptIndex {
-		x.last = nil
+		x.last, x.prev = nil, nil
 	}
 	clear(x.last)
 }

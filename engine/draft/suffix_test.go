@@ -60,3 +60,22 @@ func TestSuffix(t *testing.T) {
 		t.Errorf("%d tokens of texts are kept", n)
 	}
 }
+
+// TestIndexMemory: an index of a short text keeps its memory for the next, one of a long text does not.
+func TestIndexMemory(t *testing.T) {
+	var x ngramIndex
+	for _, n := range []int{100, 10 * keptIndex} {
+		tokens := make([]int32, n)
+		for i := range tokens {
+			tokens[i] = int32(i % 50)
+		}
+		x.extend(tokens, 3)
+		if x.head(tokens[:3]) == 0 {
+			t.Errorf("%d tokens: what comes again is not found", n)
+		}
+		x.reset()
+		if kept := cap(x.last) + cap(x.prev); x.head(tokens[:3]) != 0 || kept > 3*keptIndex || (kept == 0) != (n > keptIndex) {
+			t.Errorf("%d tokens: an empty index has room for %d places", n, kept)
+		}
+	}
+}
