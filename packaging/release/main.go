@@ -7,10 +7,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,7 +63,10 @@ func release(out, version, only string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(out), os.MkdirAll(out, 0o755)); err != nil {
+	if only != "" && !slices.ContainsFunc(targets, func(t target) bool { return only == t.os+"/"+t.arch }) {
+		return fmt.Errorf("-only is %q, for which no release is built; linux/amd64 is such a system", only)
+	}
+	if err := empty(out); err != nil {
 		return err
 	}
 	work, err := os.MkdirTemp("", "ridge-release-*")
@@ -110,6 +115,20 @@ func release(out, version, only string) error {
 		fmt.Println(path)
 	}
 	return sums(out)
+}
+
+// empty makes a folder, or empties one that a release is in: any other keeps what it has.
+func empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != sumsFile && !strings.HasPrefix(e.Name(), "ridge-") {
+			return fmt.Errorf("-o is %s, where %s is, which no release has; name a folder that is empty or not there", dir, e.Name())
+		}
+	}
+	return errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755))
 }
 
 // build makes the program of a target.
@@ -166,7 +185,10 @@ func commitTime() (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), err
 }
 
-// sums writes SHA256SUMS, as sha256sum -c reads it.
+// sumsFile is what the sums of a release are in.
+const sumsFile = "SHA256SUMS"
+
+// sums writes them, as sha256sum -c reads them.
 func sums(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -180,5 +202,5 @@ func sums(dir string) error {
 		}
 		fmt.Fprintf(&text, "%x  %s\n", sha256.Sum256(data), e.Name())
 	}
-	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(text.String()), 0o644)
+	return os.WriteFile(filepath.Join(dir, sumsFile), []byte(text.String()), 0o644)
 }

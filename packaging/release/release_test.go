@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -180,5 +181,32 @@ func TestArchives(t *testing.T) {
 	}
 	if len(lines) != len(targets) {
 		t.Errorf("%d files for %d targets", len(lines), len(targets))
+	}
+}
+
+// TestEmpty: a folder with other files than a release's keeps them; an empty one, one that is not there and one with a release are empty afterwards. A system that is not built for is refused
+// before anything is made.
+func TestEmpty(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "release")
+	for range 2 { // not there, and empty
+		if err := empty(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := filepath.Join(dir, "thesis.txt")
+	if err := os.WriteFile(other, []byte("years"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := release(dir, "", ""); err == nil || !strings.Contains(err.Error(), "where thesis.txt is") {
+		t.Errorf("a folder with a file of its own: %v", err)
+	}
+	if err := release(dir, "", "plan9/mips"); err == nil || !strings.Contains(err.Error(), "plan9/mips") {
+		t.Errorf("a system that no release is built for: %v", err)
+	}
+	if err := errors.Join(os.Rename(other, filepath.Join(dir, "ridge-0.1.0-linux-amd64.tar.gz")), sums(dir), empty(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
 	}
 }
