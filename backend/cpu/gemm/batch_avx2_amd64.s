@@ -152,7 +152,7 @@ GLOBL magicY<>(SB), RODATA|NOPTR, $32
 
 // func batchU8Y(sums *float32, rows uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·batchU8Y(SB), $2272-96
+TEXT ·batchU8Y(SB), $2304-96
 	MOVQ sums+0(FP), DI
 	MOVQ scale+24(FP), BX
 	MOVQ mins+32(FP), R13
@@ -220,8 +220,8 @@ vectors:
 	MOVQ       DX, SI
 	MOVQ       DI, R10
 	LEAQ       (SP), R12
-	ADDQ       $0x1f, R12
-	ANDQ       $-32, R12
+	ADDQ       $0x3f, R12
+	ANDQ       $-64, R12
 	MOVQ       rows+8(FP), R15
 	SHRQ       $0x01, R15
 	JZ         single1
@@ -328,8 +328,8 @@ done1:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single2
@@ -436,8 +436,8 @@ done2:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single3
@@ -548,8 +548,8 @@ done3:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single4
@@ -663,7 +663,7 @@ done4:
 
 // func batchS8Y(sums *float32, rows uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·batchS8Y(SB), $2272-96
+TEXT ·batchS8Y(SB), $2304-96
 	MOVQ sums+0(FP), DI
 	MOVQ scale+24(FP), BX
 	MOVQ mins+32(FP), R13
@@ -731,8 +731,8 @@ vectors:
 	MOVQ       DX, SI
 	MOVQ       DI, R10
 	LEAQ       (SP), R12
-	ADDQ       $0x1f, R12
-	ANDQ       $-32, R12
+	ADDQ       $0x3f, R12
+	ANDQ       $-64, R12
 	MOVQ       rows+8(FP), R15
 	SHRQ       $0x01, R15
 	JZ         single1
@@ -843,8 +843,8 @@ done1:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single2
@@ -966,8 +966,8 @@ done2:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single3
@@ -1078,8 +1078,8 @@ done3:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single4
@@ -1204,7 +1204,7 @@ GLOBL factorL4<>(SB), RODATA|NOPTR, $32
 
 // func batchU4Y(sums *float32, rows uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·batchU4Y(SB), $2272-96
+TEXT ·batchU4Y(SB), $2304-96
 	MOVQ    sums+0(FP), DI
 	MOVQ    scale+24(FP), BX
 	MOVQ    mins+32(FP), R13
@@ -1257,8 +1257,8 @@ vectors:
 	MOVQ       DX, SI
 	MOVQ       DI, R10
 	LEAQ       (SP), R12
-	ADDQ       $0x1f, R12
-	ANDQ       $-32, R12
+	ADDQ       $0x3f, R12
+	ANDQ       $-64, R12
 	MOVQ       rows+8(FP), R15
 	SHRQ       $0x01, R15
 	JZ         single1
@@ -1367,8 +1367,8 @@ done1:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single2
@@ -1533,7 +1533,7 @@ GLOBL factorL5<>(SB), RODATA|NOPTR, $32
 
 // func batchU5Y(sums *float32, rows uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·batchU5Y(SB), $2272-96
+TEXT ·batchU5Y(SB), $2304-96
 	MOVQ    sums+0(FP), DI
 	MOVQ    scale+24(FP), BX
 	MOVQ    mins+32(FP), R13
@@ -1620,8 +1620,8 @@ vectors:
 	MOVQ       DX, SI
 	MOVQ       DI, R10
 	LEAQ       (SP), R12
-	ADDQ       $0x1f, R12
-	ANDQ       $-32, R12
+	ADDQ       $0x3f, R12
+	ANDQ       $-64, R12
 	MOVQ       rows+8(FP), R15
 	SHRQ       $0x01, R15
 	JZ         single1
@@ -1764,8 +1764,8 @@ done1:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single2
@@ -3087,7 +3087,7 @@ plain7:
 
 // func batchN4Y(sums *float32, rows uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·batchN4Y(SB), $2272-96
+TEXT ·batchN4Y(SB), $2304-96
 	MOVQ    sums+0(FP), DI
 	MOVQ    scale+24(FP), BX
 	MOVQ    mins+32(FP), R13
@@ -3157,8 +3157,8 @@ vectors:
 	MOVQ       DX, SI
 	MOVQ       DI, R10
 	LEAQ       (SP), R12
-	ADDQ       $0x1f, R12
-	ANDQ       $-32, R12
+	ADDQ       $0x3f, R12
+	ANDQ       $-64, R12
 	MOVQ       rows+8(FP), R15
 	SHRQ       $0x01, R15
 	JZ         single1
@@ -3269,8 +3269,8 @@ done1:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single2
@@ -3389,8 +3389,8 @@ done2:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single3
@@ -3513,8 +3513,8 @@ done3:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single4
@@ -3628,7 +3628,7 @@ done4:
 
 // func batchM4Y(sums *float32, rows uint64, w *byte, scale *float32, mins *float32, act *byte, stride int, step int, blocks int, ahead uintptr, aheadStep int, beside *uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·batchM4Y(SB), $2272-96
+TEXT ·batchM4Y(SB), $2304-96
 	MOVQ    sums+0(FP), DI
 	MOVQ    scale+24(FP), BX
 	MOVQ    mins+32(FP), R13
@@ -3698,8 +3698,8 @@ vectors:
 	MOVQ       DX, SI
 	MOVQ       DI, R10
 	LEAQ       (SP), R12
-	ADDQ       $0x1f, R12
-	ANDQ       $-32, R12
+	ADDQ       $0x3f, R12
+	ANDQ       $-64, R12
 	MOVQ       rows+8(FP), R15
 	SHRQ       $0x01, R15
 	JZ         single1
@@ -3810,8 +3810,8 @@ done1:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single2
@@ -3930,8 +3930,8 @@ done2:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single3
@@ -4054,8 +4054,8 @@ done3:
 	MOVQ    DX, SI
 	MOVQ    DI, R10
 	LEAQ    (SP), R12
-	ADDQ    $0x1f, R12
-	ANDQ    $-32, R12
+	ADDQ    $0x3f, R12
+	ANDQ    $-64, R12
 	MOVQ    rows+8(FP), R15
 	SHRQ    $0x01, R15
 	JZ      single4

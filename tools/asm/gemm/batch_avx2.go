@@ -53,7 +53,7 @@ func (b *batch256) kernel(w emit.Width, f layout, consts constants) {
 	b.codes = &codes{Width: w, layout: f}
 	if b.scalePhases() > 1 {
 		w.Attributes(0)
-		b.frame = w.AllocLocal(64*mostBatchRows + 32)
+		b.frame = w.AllocLocal(64*mostBatchRows + 64)
 	}
 	masks := 12
 	if b.low != nil && b.low.widen < b.groups() {
@@ -167,8 +167,8 @@ func (b *batch256) eachRow(do func(act Mem, r int)) {
 	b.MOVQ(RDI, R10)
 	if b.frame.Base != nil {
 		b.LEAQ(b.frame, R12)
-		b.ADDQ(Imm(31), R12)
-		b.ANDQ(I8(-32), R12)
+		b.ADDQ(Imm(63), R12) // a row's sums are one cache line
+		b.ANDQ(I8(-64), R12)
 	}
 	b.Arg("rows", R15)
 	b.SHRQ(Imm(1), R15)
