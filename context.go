@@ -10,6 +10,9 @@ import (
 // checkContext refuses a context with more tokens than the model has learned positions for, and notes one that is longer than the
 // model was made for.
 func (o Options) checkContext(c *model.Config, g *graph.Graph) error {
+	if n := o.Speculation.most(); o.Speculation.Method != "" && n >= o.Context {
+		return fmt.Errorf("ridge: drafts of %d tokens (num_speculative_tokens) are not possible with a context of %d (--ctx), which has to hold what they go on from too; shorten them, or raise it", n, o.Context)
+	}
 	if o.Context <= c.Context {
 		return nil
 	}

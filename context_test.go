@@ -42,6 +42,24 @@ func TestCheckContext(t *testing.T) {
 	}
 }
 
+// TestDraftsFitContext: drafts as long as the context, those of drafters beside the first too, are refused, and shorter ones are not.
+func TestDraftsFitContext(t *testing.T) {
+	for _, c := range []struct {
+		drafts Speculation
+		ok     bool
+	}{
+		{Speculation{}, true},
+		{Speculation{Method: "ngram", Tokens: 15}, true},
+		{Speculation{Method: "ngram", Tokens: 16}, false},
+		{Speculation{Method: "suffix", Beside: []Speculation{{Method: "lookahead"}}}, false},
+	} {
+		err := Options{Context: 16, Speculation: c.drafts}.checkContext(&model.Config{Context: 100}, &graph.Graph{})
+		if (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "with a context of 16 (--ctx)") {
+			t.Errorf("%+v: %v", c.drafts, err)
+		}
+	}
+}
+
 // TestContextBounded: a context that no position reaches is refused before anything is counted, which would overflow.
 func TestContextBounded(t *testing.T) {
 	for n, ok := range map[int]bool{0: true, maxContext: true, maxContext + 1: false, 1 << 62: false, math.MaxInt: false, -1: false} {

@@ -117,8 +117,12 @@ func (s *speculation) howToWait(must bool, gap float64) Wait {
 	if drafts.Computed() > 0 {
 		idle += s.seconds(drafts)
 	}
-	if rate := (outputs + accepted) / (with + idle); must || rate > best {
-		how, best = WaitBatch, rate
+	usual := s.usual()
+	if usual == 0 {
+		usual = outputs / max(plain, gap)
+	}
+	if must || outputs+accepted > (1+worth)*(outputs+usual*(with+idle-max(plain, gap))) {
+		how, best = WaitBatch, (outputs+accepted)/(with+idle)
 	}
 	if s.waits.batch || !s.concurrent() || others.Tokens <= 0 {
 		return how
