@@ -36,7 +36,7 @@ func (s *session) command(line string) (leave bool) {
 	rest = strings.TrimSpace(rest)
 	switch name {
 	case "help", "?":
-		fmt.Print(sessionHelp)
+		fmt.Print(foldFor(os.Stdout, sessionHelp))
 	case "bye", "exit", "quit":
 		return true
 	case "clear":

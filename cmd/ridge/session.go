@@ -71,7 +71,9 @@ func (s *session) loop() error {
 
 // introduce says which model answers.
 func (s *session) introduce() {
-	fmt.Printf("%s on %s, context %d tokens. /help lists commands.\n", inkOf(os.Stdout).paint(bold, s.model.Name()), s.model.Device(), s.model.Context())
+	name := s.model.Name()
+	begin := foldFor(os.Stdout, fmt.Sprintf("%s on %s, context %d tokens. /help lists commands.\n", name, s.model.Device(), s.model.Context()))
+	fmt.Print(inkOf(os.Stdout).paint(bold, name) + strings.TrimPrefix(begin, name))
 }
 
 // say answers one message. Ctrl-C ends the answer; what there is of it stays in the conversation.

@@ -31,6 +31,45 @@ func newWrap(f *os.File) *wrap {
 	return &wrap{out: f, columns: columns - 1} // in its last column a terminal waits for the next character before it goes to the next line
 }
 
+// fold breaks lines of a text that is known, between words, where a terminal of so many columns would break them anywhere. What goes on begins below the second column of a list, which two spaces or more precede, or
+// below the line. Few columns, or 0, which is no terminal: it stays as it is.
+func fold(text string, columns int) string {
+	if columns < 40 {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		body := strings.TrimRight(line, "\n")
+		first := len(body) - len(strings.TrimLeft(body, " "))
+		indent := first
+		if i := strings.Index(body[first:], "  "); i >= 0 {
+			rest := body[first+i:]
+			if at := first + i + len(rest) - len(strings.TrimLeft(rest, " ")); at < columns/2 {
+				indent = at
+			}
+		}
+		for len(body) >= columns {
+			at := strings.LastIndexByte(body[:columns], ' ')
+			if at <= indent {
+				break // one long word
+			}
+			b.WriteString(strings.TrimRight(body[:at], " ") + "\n")
+			body = strings.Repeat(" ", indent) + strings.TrimLeft(body[at:], " ")
+		}
+		b.WriteString(body + line[len(strings.TrimRight(line, "\n")):])
+	}
+	return b.String()
+}
+
+// foldFor is fold for what a file is: a terminal, or none.
+func foldFor(f *os.File, text string) string {
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return text
+	}
+	return fold(text, columns)
+}
+
 const fence = "```"
 
 // Write implements io.Writer. Text comes in whole characters.

@@ -87,3 +87,31 @@ func TestWrapKeepsWords(t *testing.T) {
 		}
 	}
 }
+
+// TestFold: lines of a list are broken between words and go on below what they describe; nothing is lost, and nothing else is changed.
+func TestFold(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"  /load FILE          go on with the conversation of a file\n", "  /load FILE          go on with the conversation\n                      of a file\n"},
+		{"a model on a processor with many threads and a context of 2048 tokens.\n", "a model on a processor with many threads and a\ncontext of 2048 tokens.\n"},
+		{"short\n\nlast", "short\n\nlast"},
+		{strings.Repeat("x", 60) + "\n", strings.Repeat("x", 60) + "\n"},
+	} {
+		if got := fold(c.text, 50); got != c.want {
+			t.Errorf("%q is folded to %q, and should be %q", c.text, got, c.want)
+		}
+		if got := fold(c.text, 0); got != c.text {
+			t.Errorf("without a terminal %q becomes %q", c.text, got)
+		}
+	}
+	for _, columns := range []int{60, 80, 100} {
+		text := fold(sessionHelp, columns)
+		if got, want := strings.Fields(text), strings.Fields(sessionHelp); !slices.Equal(got, want) {
+			t.Errorf("%d columns: the words of /help are others", columns)
+		}
+		for line := range strings.Lines(text) {
+			if len([]rune(line)) > columns {
+				t.Errorf("%d columns: %q is longer", columns, line)
+			}
+		}
+	}
+}

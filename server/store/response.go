@@ -140,8 +140,8 @@ func (s *Store) DeleteResponse(id string) error {
 		return err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.responses, id)
-	path := s.description("responses", id)
-	return errors.Join(s.remove(path), syncDir(s.disk, s.folder("responses"))) // or a crash would bring it back
+	err := s.remove(s.description("responses", id))
+	s.mu.Unlock() // others need not wait for the disk
+	return errors.Join(err, syncDir(s.disk, s.folder("responses"))) // or a crash would bring it back
 }
