@@ -142,6 +142,6 @@ func (s *Store) DeleteResponse(id string) error {
 	s.mu.Lock()
 	delete(s.responses, id)
 	err := s.remove(s.description("responses", id))
-	s.mu.Unlock() // others need not wait for the disk
+	s.mu.Unlock()                                                   // others need not wait for the disk
 	return errors.Join(err, syncDir(s.disk, s.folder("responses"))) // or a crash would bring it back
 }
