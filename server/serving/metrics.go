@@ -62,6 +62,14 @@ func newMetrics(m *ridge.Model, name string) *metrics {
 	for _, g := range priceFigures {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help, ConstLabels: labels}, func() float64 { return g.value(m.PriceStats()) }))
 	}
+	if _, cached := m.ExpertCaching(); cached {
+		for _, c := range expertFigures {
+			r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: c.name, Help: c.help, ConstLabels: labels}, func() float64 {
+				s, _ := m.ExpertCaching()
+				return float64(c.value(s))
+			}))
+		}
+	}
 	for _, g := range queueFigures {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help, ConstLabels: labels}, func() float64 { return g.value(m.Queue()).Seconds() }))
 	}
@@ -163,6 +171,16 @@ var priceFigures = []struct {
 		}
 		return 0
 	}},
+}
+
+// expertFigures are of experts on the CPU that the GPU has copies of (--expert-cache).
+var expertFigures = []struct {
+	name, help string
+	value      func(ridge.ExpertCaching) int64
+}{
+	{"ridge_expert_cache_passes_total", "Rows through experts of layers whose experts are on the CPU (--expert-cache).", func(s ridge.ExpertCaching) int64 { return s.Passes }},
+	{"ridge_expert_cache_hits_total", "Of these, rows through experts that the GPU has a copy of.", func(s ridge.ExpertCaching) int64 { return s.Hits }},
+	{"ridge_expert_cache_exchanges_total", "Experts that took the place of others on the GPU, which were used less.", func(s ridge.ExpertCaching) int64 { return s.Exchanges }},
 }
 
 // token notes that a token came for a request that arrived at began; last is when the one before it did.
