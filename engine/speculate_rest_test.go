@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/ref"
 	"github.com/ridge-llm/ridge/engine/draft"
 	"github.com/ridge-llm/ridge/engine/sched"
@@ -146,6 +147,43 @@ func TestDraftsBesidePrompts(t *testing.T) {
 		}
 		if (beside > 0) != c.drafts {
 			t.Errorf("%s: %d tokens were drafted beside a prompt, %d before", c.name, beside, before)
+		}
+	}
+}
+
+// TestDraftsPreemptNobody: in a cache with just the pages that requests come to as long as nothing is drafted, drafts that are never accepted take those that nobody needs in the step: nobody is
+// preempted for one, and nobody waits.
+func TestDraftsPreemptNobody(t *testing.T) {
+	answers := []int{29, 29, 13, 13} // 4 pages of each when the short ones end, then 8 of each long one
+	run := func(o Speculation) Stats {
+		lim := backend.Limits{Tokens: 128, Seqs: 4, Logits: 64, PageSize: 4, SeqPages: 8, Pages: 16}
+		e := on(t, idleSampler{idle{ref.New()}}, lim, Options{Index: "none", Predictor: dear{}, Speculation: o})
+		got := make([]collected, len(answers))
+		for i := range got {
+			if err := e.Submit(context.Background(), got[i].into(greedy([]int32{int32(10 + i), 20, 30}, answers[i]))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.admit()
+		for len(e.queue.byID) > 0 {
+			mustStep(t, e)
+		}
+		for i := range got {
+			if len(got[i].tokens) != answers[i] || got[i].final.Err != nil {
+				t.Errorf("request %d got %d tokens: %v", i, len(got[i].tokens), got[i].final.Err)
+			}
+		}
+		return e.meter.stats
+	}
+	without := run(Speculation{})
+	for most := range draft.MaxTokens {
+		d := &fives{of: func(int64) bool { return true }}
+		for range draft.MaxTokens {
+			d.tokens = append(d.tokens, 6)
+		}
+		s := run(Speculation{Drafter: d, Tokens: 1 + most, Always: true})
+		if without.Preemptions+s.Preemptions != 0 || s.DraftTokens == 0 || s.AcceptedTokens != 0 || s.Steps != without.Steps {
+			t.Errorf("drafts of %d tokens: %d steps and %d requests preempted, %d and %d without; %d of %d drafted tokens were accepted", 1+most, s.Steps, s.Preemptions, without.Steps, without.Preemptions, s.AcceptedTokens, s.DraftTokens)
 		}
 	}
 }
