@@ -106,7 +106,7 @@ fuzz:
 	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r f; do sed -n 's/^func \(Fuzz[A-Za-z]*\)(.*/\1/p' "$$f" | while read -r name; do \
 		echo "$$(dirname "$$f") $$name" && $(GO) test "$$(dirname "$$f")" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(or $(FUZZTIME),20s) -fuzzminimizetime 10x -parallel 1 </dev/null || exit 1; done || exit 1; done
 
-# That answers with drafts are distributed as without, by 10^6 draws per drafter; go test takes 20,000.
+# That answers with drafts are distributed as without, by 10^6 draws per drafter; go test takes 8,000.
 draws:
 	RIDGE_DRAWS=1000000 $(GO) test ./engine -run KeepDistribution -v -timeout 1h
 

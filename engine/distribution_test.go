@@ -88,11 +88,11 @@ func (d *randomTrees) Propose(seqs []draft.Sequence) error {
 
 func (d *randomTrees) Forget(int64, []int32) {}
 
-// TestDraftersKeepDistribution: what follows each token is distributed as the target has it, by a χ² test of 20,000 draws per drafter (RIDGE_DRAWS: as
+// TestDraftersKeepDistribution: what follows each token is distributed as the target has it, by a χ² test of 8,000 draws per drafter (RIDGE_DRAWS: as
 // many), whatever the drafter makes of the text before.
 func TestDraftersKeepDistribution(t *testing.T) {
 	const vocab, length, most = 6, 400, 4
-	draws := 20000
+	draws := 8000
 	if n, err := strconv.Atoi(os.Getenv("RIDGE_DRAWS")); err == nil {
 		draws = n
 	}
