@@ -25,6 +25,7 @@ const (
 	RoPEKVWrite       Kind = "RoPEKVWrite"       // RoPE of queries, RoPE of keys, KVWrite
 	RoPEAttention     Kind = "RoPEAttention"     // RoPE, RoPE, KVWrite, Attention
 	AdaptedLinear     Kind = "AdaptedLinear"     // 1 to 3 Linears, LoRA of their results; of two, ActMul behind it
+	OutlierLinear     Kind = "OutlierLinear"     // 1 to 3 times Linear and AddOutliers; of two, ActMul behind them
 	LatentAttention   Kind = "LatentAttention"   // HeadLinear of queries, Attention to a latent cache, HeadLinear of what it makes
 	AllReduceAddNorm  Kind = "AllReduceAddNorm"  // AllReduce, AddNorm of its sum
 	HeadNormAttention Kind = "HeadNormAttention" // RMSNorm per head of queries and of keys, RoPE, RoPE, KVWrite, Attention

@@ -39,6 +39,7 @@ var fusions = []row{
 	{"RoPEKVWrite", "RoPE of queries and of keys, KVWrite", findRoPEKVWrite, false},
 	{"LatentAttention", "HeadLinear of queries, Attention to a latent cache, HeadLinear of what it makes", findLatentAttention, false},
 	{"AdaptedLinear", "1 to 3 Linears of the same rows, LoRA of their results; of a gate and an up matrix ActMul too", findAdaptedLinear, false},
+	{"OutlierLinear", "1 to 3 Linears of the same rows with the AddOutliers behind each; of a gate and an up matrix ActMul too", findOutlierLinear, false},
 	{"GatedLinear", "Linear gate, Linear up of the same rows, ActMul", findGatedLinear, false},
 	{"LinearGroup", "2 to 4 Linears of the same rows", findLinearGroup, false},
 	{"DeferredNorm", "a norm that products compute in steps of few rows: those behind it (NormLinear) and the one before (LinearAddNorm)", findDeferredNorms, false},

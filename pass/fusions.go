@@ -254,7 +254,7 @@ func findRoPEKVWrite(m *matcher) (found []match) {
 		if !ok {
 			continue
 		}
-		if f, ok := m.fused(graph.RoPEKVWrite, []*graph.Node{q, k, store}, q.Out[0], store.Out[0]); ok {
+		if f, ok := m.fused(graph.RoPEKVWrite, []*graph.Node{q, k, store}, append([]*graph.Value{q.Out[0]}, store.Out...)...); ok {
 			found = append(found, f)
 		}
 	}
@@ -300,7 +300,7 @@ func findAdaptedLinear(m *matcher) (found []match) {
 		if len(nodes) != len(n.In) { // one is no product, or read by others
 			continue
 		}
-		if act := m.actMul(n); act != nil {
+		if act := m.actMul(n.Out); act != nil {
 			if f, ok := m.fused(graph.AdaptedLinear, append(nodes[:len(nodes):len(nodes)], act), act.Out[0]); ok {
 				found = append(found, f)
 				continue
@@ -313,13 +313,51 @@ func findAdaptedLinear(m *matcher) (found []match) {
 	return found
 }
 
-// actMul is the node that joins a node's two results, if nothing else reads them.
-func (m *matcher) actMul(n *graph.Node) *graph.Node {
-	if len(n.Out) != 2 {
+// findOutlierLinear finds layers whose rows are in eight bits, with what the large numbers of these add, as many of the same rows together as the device computes as one.
+func findOutlierLinear(m *matcher) (found []match) {
+	for _, n := range m.g.Nodes {
+		if !m.addsOutliers(n) || m.taken[n] {
+			continue
+		}
+		nodes, outs := []*graph.Node(nil), []*graph.Value(nil)
+		for _, r := range m.readers[n.In[1]] {
+			if len(outs) < outlierMost && m.addsOutliers(r) && !m.taken[r] && r.Op == n.Op && m.place[r] >= m.place[n] && r.In[0].From.In[0] == n.In[0].From.In[0] {
+				nodes, outs = append(nodes, r.In[0].From, r), append(outs, r.Out[0])
+			}
+		}
+		if act := m.actMul(outs); act != nil {
+			if f, ok := m.fused(graph.OutlierLinear, append(nodes[:len(nodes):len(nodes)], act), act.Out[0]); ok {
+				found = append(found, f)
+				continue
+			}
+		}
+		for len(outs) > 0 {
+			if f, ok := m.fused(graph.OutlierLinear, nodes, outs...); ok {
+				found = append(found, f)
+				break
+			}
+			nodes, outs = nodes[:len(nodes)-2], outs[:len(outs)-1]
+		}
+	}
+	return found
+}
+
+// addsOutliers reports whether a node adds what large numbers come to, to a product that nothing else reads.
+func (m *matcher) addsOutliers(n *graph.Node) bool {
+	if _, ok := n.Op.(graph.AddOutliers); !ok || n.In[0].From == nil || m.only(n.In[0]) != n {
+		return false
+	}
+	_, ok := n.In[0].From.Op.(graph.Linear)
+	return ok
+}
+
+// actMul is the node that joins two results, if nothing else reads them.
+func (m *matcher) actMul(outs []*graph.Value) *graph.Node {
+	if len(outs) != 2 {
 		return nil
 	}
-	act := m.only(n.Out[0])
-	if act == nil || act != m.only(n.Out[1]) || act.In[0] != n.Out[0] {
+	act := m.only(outs[0])
+	if act == nil || act != m.only(outs[1]) || act.In[0] != outs[0] {
 		return nil
 	}
 	if _, ok := act.Op.(graph.ActMul); !ok {
@@ -328,8 +366,8 @@ func (m *matcher) actMul(n *graph.Node) *graph.Node {
 	return act
 }
 
-// groupMost is the most Linears of a group, adaptedMost of those with adapters.
-const groupMost, adaptedMost = 4, 3
+// groupMost is the most Linears of a group, adaptedMost of those with adapters, outlierMost of those with AddOutliers behind them.
+const groupMost, adaptedMost, outlierMost = 4, 3, 3
 
 // findLinearGroup finds layers that read the same rows, as many of them together as the device computes as one.
 func findLinearGroup(m *matcher) (found []match) {

@@ -37,6 +37,8 @@ func fusionOf(k graph.Kind) (f fusion, ok bool) {
 		return fusion{"linear, group", fitsLinearGroup, none, bindLinearGroup}, true
 	case graph.AdaptedLinear:
 		return fusion{"linear, lora", fitsAdaptedLinear, heldAdaptedLinear, bindAdaptedLinear}, true
+	case graph.OutlierLinear:
+		return fusion{"linear, outliers", fitsOutlierLinear, heldOutlierLinear, bindOutlierLinear}, true
 	case graph.NormLinear:
 		return fusion{"rmsnorm, linear", fitsNormLinear, none, bindLinearGroup}, true
 	case graph.GatedLinear:

@@ -57,22 +57,36 @@ func (d *Device) addOutliers(n *graph.Node) []backend.Kernel {
 }
 
 func bindAddOutliers(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
-	y, x, w := n.In[0], n.In[1], a.Weights[0].(*weight)
-	codes, err := d.resident(w, graph.I8)
+	return d.bindOutliers([]*part{{node: n, args: a}}, nil)
+}
+
+// bindOutliers binds what matrices of the same rows add, as one launch or two; with act, a gate and an up matrix, whose sums it joins. The first one's scratch is for all.
+func (d *Device) bindOutliers(adds []*part, act *part) (func(*step) error, error) {
+	first := adds[0]
+	x := first.node.In[1].Axis.Len()
+	k, err := outliers.New(d.loader, x, at(first.args.Scratch))
 	if err != nil {
 		return nil, err
 	}
-	k, err := outliers.New(d.loader, x.Axis.Len(), at(a.Scratch))
-	p := &outliers.Params{
-		X: at(a.In[1]), W: codes, Scale: w.scales, Y: at(a.In[0]), Sum: at(a.Out[0]), N: int32(y.Axis.Len()), K: int32(x.Axis.Len()),
-		Threshold: float32(n.Op.(graph.AddOutliers).Threshold),
+	p := &outliers.Params{X: at(first.args.In[1]), Parts: int32(len(adds)), K: int32(x), Threshold: float32(first.node.Op.(graph.AddOutliers).Threshold)}
+	for i, add := range adds {
+		w := add.args.Weights[0].(*weight)
+		codes, err := d.resident(w, graph.I8)
+		if err != nil {
+			return nil, err
+		}
+		p.Part[i] = outliers.Part{W: codes, Scale: w.scales, Y: at(add.args.In[0]), Sum: at(add.args.Out[0]), N: int64(add.node.Out[0].Axis.Len())}
 	}
+	if act != nil {
+		p.Joined, p.Fn = at(act.args.Out[0]), int32(act.node.Op.(graph.ActMul).Fn)
+	}
+	rows := first.node.Out[0].Rows
 	return func(s *step) error {
-		if p.M = int32(s.rows(y.Rows)); p.M == 0 {
+		if p.M = int32(s.rows(rows)); p.M == 0 {
 			return nil
 		}
 		return k.Launch(d.stream, p)
-	}, err
+	}, nil
 }
 
 // quantised is the weight on the device as codes; w.scales are its rows' scales. A weight in floats is rounded here, by the kernel that

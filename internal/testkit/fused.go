@@ -129,6 +129,7 @@ func fusedCases() []Case {
 			}, graph.NormQuantize)
 		}
 	}
+	outlierLinearCases(add)
 	return slices.Concat(all, fusedExpertCases(), fusedAttentionCases(), fusedAdapterCases())
 }
 
@@ -237,4 +238,30 @@ func fusedAttentionCases() []Case {
 		})
 	}
 	return all
+}
+
+// outlierLinearCases are layers of rows in eight bits with what the rows' large numbers add: of all numbers, of some, and of none.
+func outlierLinearCases(add func(name string, tolerance float64, g func(b *graph.Builder) *graph.Value, kinds ...graph.Kind)) {
+	hidden, ffn := axis("hidden", 256, 1), axis("ffn", 512, 1)
+	for _, threshold := range []float64{0.1, 2, 100} {
+		layers := func(b *graph.Builder, outs ...string) (sums []*graph.Value) {
+			x := b.Scale("scaled", feed(b, "x", hidden), 0.9) // rows that a node makes
+			x8 := b.Emit("x8", graph.Quantize{To: graph.I8, Below: threshold}, []*graph.Value{x})[0]
+			for _, name := range outs {
+				w := b.Weight("w_"+name+"/INT8", ffn, hidden)
+				y := b.Linear(name, x8, w, b.Vector("bias_"+name, ffn))
+				sums = append(sums, b.Emit(name+".whole", graph.AddOutliers{Threshold: threshold}, []*graph.Value{y, x}, w)[0])
+			}
+			return sums
+		}
+		add(fmt.Sprintf("%g", threshold), 1e-5, func(b *graph.Builder) *graph.Value {
+			y := layers(b, "q", "k", "v")
+			return b.Add("y", b.Add("qk", y[0], y[1]), y[2])
+		}, graph.OutlierLinear)
+		add(fmt.Sprintf("%g/one", threshold), 1e-5, func(b *graph.Builder) *graph.Value { return layers(b, "q")[0] }, graph.OutlierLinear)
+		add(fmt.Sprintf("%g/gated", threshold), 1e-5, func(b *graph.Builder) *graph.Value {
+			y := layers(b, "gate", "up")
+			return b.ActMul("y", y[0], y[1], graph.Silu)
+		}, graph.OutlierLinear)
+	}
 }

@@ -1,23 +1,33 @@
 // What numbers of rows that are too large for 8 bits add to products of the others (LLM.int8; graph.AddOutliers): y += x' W', x' being the numbers of a
 // magnitude from the threshold on, W int8 with a scale a row. They are few, and in the same few columns of most rows. A number counts as zero where it is not
 // large itself, so that no row depends on those beside it. Rows with a number that is not finite are NaN already: their y is.
+#include "../../activation.h"
 #include "../../kv_cache.h"
 
-struct OutlierParams {
-  const bf16* x;      // [m, k]
+// OutlierPart is a matrix that reads the rows, with the products of their other numbers.
+struct OutlierPart {
   const i8* w;        // [n, k]
   const float* scale; // [n]
   const bf16* y;      // [m, n]
   bf16* sum;          // [m, n], may be y
-  // Of several rows, in pieces of MANY rows × PIECE columns, of [tiles of rows][pieces of k]:
+  long n;
+};
+constexpr int MOST_PARTS = 3;
+
+struct OutlierParams {
+  const bf16* x; // [m, k]
+  OutlierPart part[MOST_PARTS];
+  bf16* joined; // [m, n] fn(sum of part 0) × sum of part 1, which are as long, in place of both; or null
+  // Of more than FEW rows, in pieces of MANY rows × PIECE columns, of [tiles of rows][pieces of k]:
   int* columns;       // [1 + PIECE] how many columns of the piece have a large number, and which
   bf16* numbers;      // [PIECE][MANY] the rows' numbers in those columns
-  int m, n, k;
+  int parts, fn, m, k;
   float threshold;
+  int pad;
 };
 extern SHARED u8 dynamic[];
 
-constexpr int THREADS = 256, MANY = 32, PIECE = 512;
+constexpr int THREADS = 256, FEW = 8, MANY = 32, PIECE = 512;
 
 // Large says which bits of a bf16's magnitude are of large finite numbers: magnitudes are ordered as their bits are.
 struct Large {
@@ -36,21 +46,26 @@ struct Marks {
     for (int i = threadX(); i < ceilDiv(k, 32) + upper; i += THREADS) words[i] = 0;
     barrier();
   }
-  DEVICE void find(const bf16* x, int k, Large large) {
+  // find marks the columns in which one of m rows has a large number.
+  DEVICE void find(const bf16* x, int m, int k, Large large) {
     constexpr int AHEAD = 4; // loads in flight
-    for (int i = threadX() * 8; i < k; i += AHEAD * THREADS * 8) {
+    for (int i = threadX() * 8; i < m * k; i += AHEAD * THREADS * 8) {
       Vec16 v[AHEAD];
-      UNROLL for (int a = 0; a < AHEAD; a++) v[a] = i + a * THREADS * 8 < k ? *(const Vec16*)(x + i + a * THREADS * 8) : Vec16{};
+      UNROLL for (int a = 0; a < AHEAD; a++) v[a] = i + a * THREADS * 8 < m * k ? *(const Vec16*)(x + i + a * THREADS * 8) : Vec16{};
       UNROLL for (int a = 0; a < AHEAD; a++) {
         u32 found = 0;
         UNROLL for (int j = 0; j < 8; j++) found |= (u32)large(v[a].x[j / 2] >> (j % 2 * 16)) << j;
         if (!found) continue;
-        int column = i + a * THREADS * 8;
+        int column = (i + a * THREADS * 8) % k;
         orShared(words + column / 32, found << column % 32);
         orShared(marked + column / 1024, 1u << column / 32 % 32);
       }
     }
     barrier();
+  }
+  DEVICE bool none() const {
+    for (int i = 0; i < upper; i++) if (marked[i]) return false;
+    return true;
   }
   // each calls f for each marked column, in order.
   template <typename F> DEVICE void each(F f) const {
@@ -61,21 +76,57 @@ struct Marks {
   }
 };
 
-// One row: every block looks through it, and each thread has a row of W.
-KERNEL(THREADS, 1) add_outliers1(PARAM OutlierParams p) {
+// Column is what a thread makes: a number of each row, of one part or, where two are joined, of both.
+struct Column {
+  OutlierPart part, up;
+  int at;
+  bool joined;
+
+  DEVICE Column(const OutlierParams& p) : joined(p.joined) {
+    int block = blockX(), i = 0;
+    for (; !joined && i < p.parts - 1 && block >= ceilDiv(p.part[i].n, THREADS); i++) block -= ceilDiv(p.part[i].n, THREADS);
+    part = p.part[0], up = p.part[1];
+    if (i == 1) part = p.part[1];
+    if (i == 2) part = p.part[2];
+    at = block * THREADS + threadX();
+  }
+  DEVICE bool inside() const { return at < part.n; }
+  // nothing reports whether there is nothing to do where no number is large.
+  DEVICE bool nothing() const { return !joined && part.y == part.sum; }
+  DEVICE const i8* row(const OutlierPart& of, int k) const { return of.w + (long)mini(at, of.n - 1) * k; }
+  // put stores a row's number: sum, and of the second part more, are what its large numbers come to.
+  DEVICE void put(const OutlierParams& p, int row, float sum, float more) const {
+    long to = row * part.n + at;
+    float y = toFloat(fromFloat<bf16>(toFloat(part.y[to]) + sum * part.scale[at]));
+    if (!joined) part.sum[to] = fromFloat<bf16>(y);
+    else p.joined[to] = fromFloat<bf16>(gate(p.fn, y) * toFloat(fromFloat<bf16>(toFloat(up.y[to]) + more * up.scale[at])));
+  }
+};
+
+// Few rows: every block looks through them, and each thread has a row of W.
+template <int ROWS> DEVICE void addFew(const OutlierParams& p) {
   Marks marks(p.k);
   Large large(p.threshold);
   marks.clear(p.k);
+  const Column column(p);
   launchDependents();
   gridDependencyWait();
-  marks.find(p.x, p.k, large);
-  int column = blockX() * THREADS + threadX();
-  if (column >= p.n) return;
-  float sum = 0;
-  const i8* w = p.w + (long)column * p.k;
-  marks.each([&](int at) __attribute__((always_inline)) { sum += toFloat(p.x[at]) * toFloat(w[at]); });
-  p.sum[column] = fromFloat<bf16>(toFloat(p.y[column]) + sum * p.scale[column]);
+  marks.find(p.x, p.m, p.k, large);
+  if (!column.inside() || (column.nothing() && marks.none())) return;
+  float sums[ROWS] = {}, more[ROWS] = {};
+  const i8 *w = column.row(column.part, p.k), *up = column.row(column.up, p.k);
+  marks.each([&](int at) __attribute__((always_inline)) {
+    float own = toFloat(w[at]), other = column.joined ? toFloat(up[at]) : 0;
+    UNROLL for (int r = 0; r < ROWS; r++) {
+      u16 v = r < p.m ? *(const u16*)(p.x + (long)r * p.k + at) : 0;
+      float x = large(v) ? toFloat(__builtin_bit_cast(bf16, v)) : 0;
+      sums[r] += x * own, more[r] += x * other;
+    }
+  });
+  UNROLL for (int r = 0; r < ROWS; r++) if (r < p.m) column.put(p, r, sums[r], more[r]);
 }
+KERNEL(THREADS, 1) add_outliers1(PARAM OutlierParams p) { addFew<1>(p); }
+KERNEL(THREADS, 1) add_outliers8(PARAM OutlierParams p) { addFew<FEW>(p); }
 
 // Several rows: a block looks through a piece of them, and lists the columns and what the rows have there, zero where it is not large.
 KERNEL(THREADS, 2) find_outliers(PARAM OutlierParams p) {
@@ -111,23 +162,25 @@ KERNEL(THREADS, 2) find_outliers(PARAM OutlierParams p) {
   if (threadX() == 0) columns[0] = count;
 }
 
-// Behind it a thread has a row of W and ROWS rows of a tile.
-template <int ROWS> DEVICE void addMany(const OutlierParams& p) {
+// Behind it a thread has a row of W and the rows of a tile.
+template <bool JOINED> DEVICE void addMany(const OutlierParams& p) {
   constexpr int STAGE = 8; // columns whose numbers are in shared memory at one time
-  SHARED alignas(16) static float numbers[STAGE][ROWS];
+  SHARED alignas(16) static float numbers[STAGE][MANY];
   SHARED static int which[STAGE], slots[STAGE];
   int* counts = (int*)dynamic; // [pieces]
+  const Column column(p);
   launchDependents();
   gridDependencyWait();
-  int row0 = blockY() * MANY, column = blockX() * THREADS + threadX(), pieces = ceilDiv(p.k, PIECE);
+  int row0 = blockY() * MANY, pieces = ceilDiv(p.k, PIECE);
   const int* columns = p.columns + (long)blockY() * pieces * (1 + PIECE);
   const bf16* from = p.numbers + (long)blockY() * pieces * PIECE * MANY;
   for (int i = threadX(); i < pieces; i += THREADS) counts[i] = columns[(long)i * (1 + PIECE)];
   barrier();
   int count = 0;
   for (int i = 0; i < pieces; i++) count += counts[i];
-  const i8* w = p.w + (long)mini(column, p.n - 1) * p.k;
-  float sums[ROWS] = {};
+  if (count == 0 && column.nothing()) return;
+  const i8 *w = column.row(column.part, p.k), *up = column.row(column.up, p.k);
+  float sums[MANY] = {}, more[JOINED ? MANY : 1] = {};
   for (int first = 0; first < count; first += STAGE) {
     int here = mini(STAGE, count - first);
     barrier();
@@ -137,18 +190,17 @@ template <int ROWS> DEVICE void addMany(const OutlierParams& p) {
       slots[threadX()] = piece * PIECE + in, which[threadX()] = columns[(long)piece * (1 + PIECE) + 1 + in];
     }
     barrier();
-    float own[STAGE];
-    UNROLL for (int i = 0; i < STAGE; i++) own[i] = i < here ? toFloat(w[which[i]]) : 0;
-    for (int i = threadX(); i < STAGE * ROWS; i += THREADS) numbers[i / ROWS][i % ROWS] = i / ROWS < here ? toFloat(from[(long)slots[i / ROWS] * MANY + i % ROWS]) : 0;
+    float own[STAGE], other[STAGE];
+    UNROLL for (int i = 0; i < STAGE; i++) own[i] = i < here ? toFloat(w[which[i]]) : 0, other[i] = JOINED && i < here ? toFloat(up[which[i]]) : 0;
+    for (int i = threadX(); i < STAGE * MANY; i += THREADS) numbers[i / MANY][i % MANY] = i / MANY < here ? toFloat(from[(long)slots[i / MANY] * MANY + i % MANY]) : 0;
     barrier();
-    UNROLL for (int i = 0; i < STAGE; i++) UNROLL for (int r = 0; r < ROWS; r++) sums[r] += numbers[i][r] * own[i];
+    UNROLL for (int i = 0; i < STAGE; i++) UNROLL for (int r = 0; r < MANY; r++) {
+      sums[r] += numbers[i][r] * own[i];
+      if (JOINED) more[r] += numbers[i][r] * other[i];
+    }
   }
-  if (column >= p.n) return;
-  float scale = p.scale[column];
-  UNROLL for (int r = 0; r < ROWS; r++) {
-    long to = (long)(row0 + r) * p.n + column;
-    if (row0 + r < p.m) p.sum[to] = fromFloat<bf16>(toFloat(p.y[to]) + sums[r] * scale);
-  }
+  if (!column.inside()) return;
+  UNROLL for (int r = 0; r < MANY; r++) if (row0 + r < p.m) column.put(p, row0 + r, sums[r], more[JOINED ? r : 0]);
 }
-KERNEL(THREADS, 4) add_outliers8(PARAM OutlierParams p) { addMany<8>(p); }
-KERNEL(THREADS, 4) add_outliers32(PARAM OutlierParams p) { addMany<MANY>(p); }
+KERNEL(THREADS, 3) add_outliers32(PARAM OutlierParams p) { addMany<false>(p); }
+KERNEL(THREADS, 2) join_outliers32(PARAM OutlierParams p) { addMany<true>(p); }

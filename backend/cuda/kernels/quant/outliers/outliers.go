@@ -6,20 +6,32 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
 )
 
+// Part mirrors OutlierPart of outliers.cu: a matrix that reads the rows, with the products of their other numbers.
+type Part struct {
+	W, Scale driver.Ptr // [N, K] int8 and [N] float32, what a number of each row of W counts
+	Y, Sum   driver.Ptr // [M, N] bf16, the products of the other numbers, and with those of the large ones; they may be one
+	N        int64
+}
+
+// MostParts is the most matrices of a launch.
+const MostParts = 3
+
 // Params mirrors OutlierParams of outliers.cu.
 type Params struct {
-	X, W, Scale driver.Ptr // [M, K] bf16, [N, K] int8 and [N] float32, what a number of each row of W counts
-	Y, Sum      driver.Ptr // [M, N] bf16, the products of the other numbers, and with those of the large ones; they may be one
+	X      driver.Ptr // [M, K] bf16
+	Part   [MostParts]Part
+	Joined driver.Ptr // [M, N] bf16: Fn of the first of two sums times the second, in place of both; or 0
 
 	columns, numbers driver.Ptr
 
-	M, N, K   int32
-	Threshold float32 // magnitude from which on numbers are large, above 0
+	Parts, Fn, M, K int32
+	Threshold       float32 // magnitude from which on numbers are large, above 0
+	_               int32
 }
 
 const (
 	threads = 256
-	few     = 8   // rows that one of the kernels for several takes
+	few     = 8   // rows that are looked through by each block, up to so many
 	tile    = 32  // rows of a tile
 	piece   = 512 // columns that are looked through at a time
 	group   = 64  // tiles of a launch
@@ -30,10 +42,10 @@ const (
 // Fits reports whether rows of x of k numbers can be read.
 func Fits(k int) bool { return k%8 == 0 && k <= MostColumns }
 
-// Kernel is the kernels for one row, and for several: what finds large numbers, and what adds those of a few rows or a tile.
+// Kernel is the kernels for one row, for few, and for more: what finds large numbers, and what adds those of a tile, or joins two sums.
 type Kernel struct {
-	one, find, few, tile *driver.Kernel
-	scratch              driver.Ptr
+	one, few, find, tile, join *driver.Kernel
+	scratch                    driver.Ptr
 }
 
 // New finds them, for rows of x of k numbers; scratch has Scratch bytes.
@@ -43,7 +55,10 @@ func New(l *kernels.Loader, k int, scratch driver.Ptr) (*Kernel, error) {
 		name string
 		to   **driver.Kernel
 		room int
-	}{{"add_outliers1", &all.one, marks(k)}, {"find_outliers", &all.find, 0}, {"add_outliers8", &all.few, 4 * pieces(k)}, {"add_outliers32", &all.tile, 4 * pieces(k)}} {
+	}{
+		{"add_outliers1", &all.one, marks(k)}, {"add_outliers8", &all.few, marks(k)}, {"find_outliers", &all.find, 0},
+		{"add_outliers32", &all.tile, 4 * pieces(k)}, {"join_outliers32", &all.join, 4 * pieces(k)},
+	} {
 		var err error
 		if *one.to, err = l.Kernel("quant/outliers/outliers", one.name, one.room); err != nil {
 			return nil, err
@@ -68,7 +83,7 @@ func listBytes(tiles, k int) int64 {
 
 // Scratch is the memory for launches of up to so many rows of k numbers: room for all of them to be large, of some rows at a time.
 func Scratch(rows, k int) int64 {
-	if rows == 1 {
+	if rows <= few {
 		return 0
 	}
 	n := min(tiles(rows), group)
@@ -78,13 +93,22 @@ func Scratch(rows, k int) int64 {
 // Launch adds to p.M rows.
 func (k *Kernel) Launch(s *driver.Stream, p *Params) error {
 	n := *p
-	columns, parts := (int(n.N)+threads-1)/threads, pieces(int(n.K))
-	if n.M == 1 {
-		return driver.Launch(s, k.one, driver.Grid{X: columns, Threads: threads, Shared: marks(int(n.K))}, &n)
+	columns := 0
+	for i, part := range n.Part[:n.Parts] {
+		if i == 0 || n.Joined == 0 {
+			columns += (int(part.N) + threads - 1) / threads
+		}
 	}
-	add := k.tile
 	if n.M <= few {
-		add = k.few
+		add := k.few
+		if n.M == 1 {
+			add = k.one
+		}
+		return driver.Launch(s, add, driver.Grid{X: columns, Threads: threads, Shared: marks(int(n.K))}, &n)
+	}
+	add, parts := k.tile, pieces(int(n.K))
+	if n.Joined != 0 {
+		add = k.join
 	}
 	n.columns = k.scratch
 	n.numbers = k.scratch + driver.Ptr(listBytes(min(tiles(int(p.M)), group), int(p.K)))
@@ -98,8 +122,14 @@ func (k *Kernel) Launch(s *driver.Stream, p *Params) error {
 			return err
 		}
 		n.X += driver.Ptr(2 * group * tile * int(n.K))
-		n.Y += driver.Ptr(2 * group * tile * int(n.N))
-		n.Sum += driver.Ptr(2 * group * tile * int(n.N))
+		for i := range n.Part[:n.Parts] {
+			part := &n.Part[i]
+			part.Y += driver.Ptr(2 * group * tile * int(part.N))
+			part.Sum += driver.Ptr(2 * group * tile * int(part.N))
+		}
+		if n.Joined != 0 {
+			n.Joined += driver.Ptr(2 * group * tile * int(n.Part[0].N))
+		}
 	}
 	return nil
 }

@@ -8,10 +8,11 @@ import (
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gputest"
+	"github.com/ridge-llm/ridge/graph"
 )
 
 func TestMirrors(t *testing.T) {
-	gputest.Mirrors(t, "quant/outliers/outliers", map[string]uintptr{"add_outliers": unsafe.Sizeof(Params{}), "find_outliers": unsafe.Sizeof(Params{})})
+	gputest.Mirrors(t, "quant/outliers/outliers", map[string]uintptr{"add_outliers": unsafe.Sizeof(Params{}), "find_outliers": unsafe.Sizeof(Params{}), "join_outliers": unsafe.Sizeof(Params{})})
 }
 
 // TestAgainstPlainGo has rows with large numbers in columns of their own, in all columns, and nowhere.
@@ -50,11 +51,22 @@ func TestAgainstPlainGo(t *testing.T) {
 				}
 				kernel, err := New(g.Loader, c.k, g.Poisoned(int(Scratch(c.m, c.k))+1))
 				g.Must(err)
-				to := g.Poisoned(2 * c.m * c.n)
-				g.Must(kernel.Launch(g.Stream, &Params{
-					X: g.BF16(x), W: g.Bytes(codes), Scale: g.F32(scale), Y: g.BF16(y), Sum: to, M: int32(c.m), N: int32(c.n), K: int32(c.k), Threshold: threshold,
-				}))
+				to, joined := g.Poisoned(2*c.m*c.n), g.Poisoned(2*c.m*c.n)
+				part := Part{W: g.Bytes(codes), Scale: g.F32(scale), Y: g.BF16(y), Sum: to, N: int64(c.n)}
+				other := part // in place
+				other.Y = g.BF16(y)
+				other.Sum = other.Y
+				p := &Params{X: g.BF16(x), Part: [MostParts]Part{part, {W: part.W, Scale: part.Scale, Y: part.Y, Sum: joined, N: 3}, other}, Parts: MostParts, M: int32(c.m), K: int32(c.k), Threshold: threshold}
+				g.Must(kernel.Launch(g.Stream, p))
 				g.Near(name, g.ReadBF16(to, len(want)), want, 6e-3)
+				g.Near(name+", in place", g.ReadBF16(other.Sum, len(want)), want, 6e-3)
+				p.Part[0].Y, p.Part[1], p.Parts, p.Joined, p.Fn = g.BF16(y), other, 2, joined, int32(graph.Silu)
+				p.Part[1].Y = g.BF16(y)
+				g.Must(kernel.Launch(g.Stream, p))
+				for i, v := range want {
+					want[i] = v / (1 + math.Exp(-v)) * v
+				}
+				g.Near(name+", joined", g.ReadBF16(joined, len(want)), want, 2e-2)
 			})
 		}
 	})
@@ -80,7 +92,8 @@ func BenchmarkOutliers(b *testing.B) {
 					for r := range m {
 						g.Must(g.Stream.Copy(rows+driver.Ptr(2*r*l.k), row, int64(2*l.k)))
 					}
-					p := &Params{X: rows, W: g.Noise(l.n * l.k), Scale: g.F32(g.Random(l.n, 1)), Y: g.Noise(2 * m * l.n), Sum: g.Poisoned(2 * m * l.n), M: int32(m), N: int32(l.n), K: int32(l.k), Threshold: 6}
+					p := &Params{X: rows, Parts: 1, M: int32(m), K: int32(l.k), Threshold: 6}
+					p.Part[0] = Part{W: g.Noise(l.n * l.k), Scale: g.F32(g.Random(l.n, 1)), Y: g.Noise(2 * m * l.n), Sum: g.Poisoned(2 * m * l.n), N: int64(l.n)}
 					d := g.Time(func(int) error { return kernel.Launch(g.Stream, p) })
 					fmt.Printf("  %d: %.1f µs", m, d.Seconds()*1e6)
 				})
