@@ -3,6 +3,7 @@ package cuda
 import (
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/attention/decode"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv4"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/quant/kv8"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/rope"
 	"github.com/ridge-llm/ridge/graph"
@@ -17,8 +18,11 @@ func fitsRoPEKVWrite(_ *Device, _ *graph.Node, parts []*graph.Node) bool {
 	if query.In[0].Type != graph.BF16 || store.In[2].Type != graph.BF16 || query.In[0].Axis.Size != c.K.Size {
 		return false
 	}
-	if eightBit(c.Type) {
+	switch {
+	case eightBit(c.Type):
 		return max(c.K.Size, c.V.Size) <= kv8.MaxSize
+	case c.Type == graph.I4:
+		return max(c.K.Size, c.V.Size) <= kv4.MaxSize
 	}
 	return halves(c.Type) && rope.RopeStoreFits(c.K.Size, dim, c.V.Len())
 }
@@ -57,6 +61,12 @@ func (d *Device) bindRoPEStore(parts []*part) (func(*step) error, error) {
 	}
 	if o.Pairing == graph.AdjacentPairs {
 		p.Adjacent = 1
+	}
+	if c.Type == graph.I4 {
+		return d.storeInt4(store.node, store.args, kv4.StoreParams{
+			Q: p.Q, K: p.K, V: p.V, Angles: p.Angles, Y: p.Y,
+			Heads: p.Heads, KVHeads: p.KVHeads, Size: p.Size, VSize: int32(c.V.Size), Dim: p.Dim, Adjacent: p.Adjacent,
+		})
 	}
 	if eightBit(c.Type) {
 		return d.storeBytes(graph.BF16, c, kv8.StoreParams{

@@ -111,7 +111,7 @@ else drafting takes none.`,
 	fl.StringVar(&f.shape, "shape", "", "measure random weights in this shape instead; ridge dummy --list names them")
 	fl.StringVar(&f.number, "type", "Q4_0", "number format of --shape's matrices")
 	fl.StringVar(&f.device.Backend, "backend", "", "where to compute: cpu or cuda (cuda:1 is the second GPU); default cpu")
-	fl.StringVar(&f.kvType, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU), int4 (CPU)")
+	fl.StringVar(&f.kvType, "kv-type", "f16", "type of cached keys and values: f16, bf16, f32, int8, int4, fp8 (GPU)")
 	addQuantization(fl, &f.quantization)
 	addLayout(fl, &f.layout)
 	f.gpuLayers.add(fl)

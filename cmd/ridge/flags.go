@@ -38,7 +38,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 
 // addKVType adds the flag of the KV cache's type.
 func addKVType(fl *pflag.FlagSet, to *string) {
-	fl.StringVar(to, "kv-type", "", "type of cached keys and values: f16, bf16, f32, int8, fp8 (GPU), int4 (CPU); default: f16; --kv-cache-dtype is the same")
+	fl.StringVar(to, "kv-type", "", "type of cached keys and values: f16, bf16, f32, int8, int4, fp8 (GPU); default: f16; --kv-cache-dtype is the same")
 	alias(fl, "kv-cache-dtype", "kv-type")
 }
 

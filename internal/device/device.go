@@ -101,7 +101,7 @@ func StepTokens(backend string) int {
 	return 512
 }
 
-// CacheType is the element type of cached keys and values by its name: f16, bf16, f32, int8, on a GPU fp8 or, elsewhere, int4; "" is f16.
+// CacheType is the element type of cached keys and values by its name: f16, bf16, f32, int8, int4 or, on a GPU, fp8; "" is f16.
 func CacheType(backend, name string) (graph.Type, error) {
 	switch name {
 	case "", "f16":
@@ -118,9 +118,6 @@ func CacheType(backend, name string) (graph.Type, error) {
 		}
 		return graph.F8, nil
 	case "int4":
-		if OnGPU(backend) {
-			return 0, errors.New("ridge: Cache (--kv-type) is int4, which GPUs have no kernels for; int8 and fp8 take half of f16's memory there")
-		}
 		return graph.I4, nil
 	}
 	return 0, fmt.Errorf("ridge: Cache (--kv-type) is %q; f16, bf16, f32, int8, fp8 and int4 are possible", name)
