@@ -164,22 +164,8 @@ func (d *Device) bindProducts(layers []*part, act *part) (func(*step) error, *pr
 // bindProduct binds the product of many rows: Hopper's kernel, which all its matrices must fit, or the one for a single matrix elsewhere.
 func (d *Device) bindProduct(p densesm90.Problem, fits bool) (func(m int) error, error) {
 	if fits {
-		var all []*densesm90.Kernel
-		for _, one := range p.Divided() {
-			k, err := densesm90.New(d.loader, one, d.sums)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, k)
-		}
-		return func(m int) error {
-			for _, k := range all {
-				if err := k.Launch(d.stream, m); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, nil
+		k, err := densesm90.New(d.loader, p, d.sums)
+		return func(m int) error { return k.Launch(d.stream, m) }, err
 	}
 	if len(p.Weights) != 1 || p.Gated {
 		return nil, fmt.Errorf("cuda: %d layers of odd sizes cannot be computed as one", len(p.Weights))

@@ -1,12 +1,11 @@
 // Package densesm90 is dense GEMM on Hopper: Y = X × Wᵀ by wgmma and TMA in a persistent, warp-specialised kernel with stream-K, in bf16 or in 8 bits
-// with a scale a row, for any number of rows; up to three weights that read the same rows in one launch (fused QKV), or gate and up with the
+// with a scale a row, for any number of rows; up to four weights that read the same rows in one launch (fused QKV), or gate and up with the
 // activation as the epilogue (SwiGLU, GeGLU).
 package densesm90
 
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels"
@@ -21,13 +20,14 @@ type part struct {
 
 // params mirrors GemmParams of gemm.h.
 type params struct {
-	W                            [3]driver.TensorMap
+	W                            [4]driver.TensorMap
 	X                            driver.TensorMap
-	Part                         [3]part
+	Part                         [4]part
 	Sums, XScale                 driver.Ptr
 	M, K, Parts, Fn              int32
 	RowTiles, Tiles, StreamTiles int32
 	SwitchCost                   int32
+	_                            [16]byte // tensor maps lie at multiples of 64
 }
 
 // deltaParams mirrors DeltaParams of delta.cu.
@@ -60,42 +60,10 @@ type Problem struct {
 	XScale  driver.Ptr // [Rows, rounded up to an even number] float32, what a number of each row counts; not of BF16. They are read by twos
 	Rows    int        // that X has room for; launches use the first m
 	K       int
-	Weights []Weight // 1 to maxWeights; before Divided any
+	Weights []Weight // 1 to 4; of a problem with deltas or planes to 3
 	Gated   bool     // the one weight is gate and up as Interleave makes them, 2N rows, and Y = fn(gate) × up
 	Fn      int32    // a gated problem's graph.Fn: silu or gelu_tanh
 	Deltas  bool     // adapters add to the results; see LaunchDeltas
-}
-
-// maxWeights is how many weights a launch takes.
-const maxWeights = 3
-
-// Divided is the problems of a launch each that a problem comes to. Of more weights than a launch takes those of one tile are apart, so that pairs of blocks can
-// take the others.
-func (p Problem) Divided() []Problem {
-	if len(p.Weights) <= maxWeights {
-		return []Problem{p}
-	}
-	var paired, single []Weight
-	for _, w := range p.Weights {
-		switch tiles := (w.N + tileRows - 1) / tileRows; {
-		case tiles%2 == 0:
-			paired = append(paired, w)
-		case tiles == 1:
-			single = append(single, w)
-		}
-	}
-	if len(paired)+len(single) < len(p.Weights) {
-		paired, single = p.Weights, nil
-	}
-	var all []Problem
-	for _, weights := range [][]Weight{paired, single} {
-		for some := range slices.Chunk(weights, maxWeights) {
-			one := p
-			one.Weights = some
-			all = append(all, one)
-		}
-	}
-	return all
 }
 
 // shape is a tile width.
@@ -179,16 +147,19 @@ func newKernel(l *kernels.Loader, p Problem, sums driver.Ptr, module, prefix str
 		tiles := int32((each*w.N + tileRows - 1) / tileRows)
 		k.base.Part[i] = part{Bias: w.Bias, Bias2: w.Bias2, Scale: w.Scale, Scale2: w.Scale2, Y: w.Y, N: int32(w.N), Tiles: tiles}
 		k.base.Tiles += tiles
-		if k.base.Delta[i] = w.Delta; w.Delta2 != 0 {
+		if p.Deltas {
+			k.base.Delta[i] = w.Delta
+		}
+		if w.Delta2 != 0 {
 			k.base.Up = w.Delta2
 		}
 	}
-	even := k.even()
+	paired := k.paired()
 	for _, w := range widths {
-		if w.rows <= leastPaired || !even {
+		if w.rows <= leastPaired || !paired {
 			err = k.bind(l, p, module, name, w, 1)
 		}
-		if err == nil && even && w.rows >= leastPaired && p.Rows > leastPaired {
+		if err == nil && paired && w.rows >= leastPaired && p.Rows > leastPaired {
 			err = k.bind(l, p, module, name+"_cluster", w, 2)
 		}
 		if err != nil {
@@ -219,14 +190,14 @@ func (k *Kernel) bind(l *kernels.Loader, p Problem, module, name string, w shape
 	return err
 }
 
-// even reports whether each weight has an even number of tiles, so that pairs of blocks can take them.
-func (k *Kernel) even() bool {
+// paired reports whether clusters of two blocks take pairs of tiles of weights. The last pair of a weight of an odd number has only one that is there, and few
+// may be so.
+func (k *Kernel) paired() bool {
+	odd := int32(0)
 	for _, p := range k.base.Part[:k.base.Parts] {
-		if p.Tiles%2 != 0 {
-			return false
-		}
+		odd += p.Tiles % 2
 	}
-	return true
+	return 32*odd <= k.base.Tiles
 }
 
 // Launch computes the first m rows.
@@ -283,5 +254,8 @@ func (k *Kernel) choose(m, steps int) (w *width, d schedule) {
 // tiles is how many tiles there are for m rows: along the rows, and in all; with clusters, of a cluster's weights.
 func (w *width) tiles(p *params, m int) (rows, all int32) {
 	rows = int32((m + w.rows - 1) / w.rows)
-	return rows, p.Tiles / int32(w.cluster) * rows
+	for _, part := range p.Part[:p.Parts] {
+		all += (part.Tiles + int32(w.cluster) - 1) / int32(w.cluster) * rows
+	}
+	return rows, all
 }

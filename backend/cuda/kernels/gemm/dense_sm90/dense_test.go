@@ -3,7 +3,6 @@ package densesm90
 import (
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 	"unsafe"
 
@@ -56,7 +55,8 @@ func TestAgainstPlainGo(t *testing.T) {
 			{m: 130, k: 192, n: []int{344, 344}, gated: true, short: true}, {m: 700, k: 128, n: []int{448, 448}, gated: true, short: true},
 			// a stream of pairs, a stream before whole tiles, and enough tiles for pairs without one
 			{m: 256, k: 1000, n: []int{512, 256}, bias: true, short: true}, {m: 250, k: 448, n: []int{1024, 1024}, gated: true}, {m: 1200, k: 320, n: []int{4096}, bias: true},
-			{m: 16, k: 4096, n: []int{2560}}, // stream-K with switch costs, since clusters share tiles with several others
+			{m: 16, k: 4096, n: []int{2560}},                                                                  // stream-K with switch costs, since clusters share tiles with several others
+			{m: 300, k: 72, n: []int{8192, 4096, 32, 40}, bias: true}, {m: 1030, k: 64, n: []int{4096 + 128}}, // pairs of which one tile is not there
 			{m: 2600, k: 72, n: []int{2560}, bias: true, short: true}, {m: 1300, k: 200, n: []int{1536, 512, 512}},
 			{m: 1300, k: 136, n: []int{1280, 1280}, gated: true, bias: true, short: true},
 		} {
@@ -65,6 +65,9 @@ func TestAgainstPlainGo(t *testing.T) {
 			}
 			name := fmt.Sprintf("m %d, k %d, n %v, gated %v, bias %v", c.m, c.k, c.n, c.gated, c.bias)
 			for _, deltas := range []bool{false, true} {
+				if deltas && len(c.n) > 3 {
+					continue
+				}
 				g.Sub(fmt.Sprintf("%s, deltas %v", name, deltas), func(g *gputest.GPU) { check(g, name, c.m, c.k, c.n, c.gated, c.bias, deltas, sums) })
 			}
 		}
@@ -216,30 +219,6 @@ func TestSchedule(t *testing.T) {
 	for tiles, want := range map[int32]int32{16: 16, 24: 24, 32: 32, 48: 0, 72: 72, 80: 14, 112: 0, 128: 0} {
 		if d := newSchedule(66, tiles, 64, 1.8, 22); d.streamTiles != want {
 			t.Errorf("%d pairs of tiles of 256 rows: %d stream-K tiles, want %d", tiles, d.streamTiles, want)
-		}
-	}
-}
-
-// TestDivided: of four weights those of one tile are apart, and no launch has more than it takes.
-func TestDivided(t *testing.T) {
-	for _, c := range []struct{ n, want []int }{
-		{[]int{8192, 4096, 32}, []int{3}}, {[]int{8192, 4096, 32, 32}, []int{2, 2}}, {[]int{32, 8192, 128, 4096, 256}, []int{3, 2}}, {[]int{512, 512, 512, 512}, []int{3, 1}},
-		{[]int{8192, 384, 32, 32}, []int{3, 1}}, {[]int{32, 32, 32, 32}, []int{3, 1}},
-	} {
-		p, total := Problem{}, 0
-		for _, n := range c.n {
-			p.Weights = append(p.Weights, Weight{N: n})
-			total += n
-		}
-		var got []int
-		for _, one := range p.Divided() {
-			got = append(got, len(one.Weights))
-			for _, w := range one.Weights {
-				total -= w.N
-			}
-		}
-		if !slices.Equal(got, c.want) || total != 0 {
-			t.Errorf("weights of %v columns are %v launches, which leave out %d columns; want %v", c.n, got, total, c.want)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func NewSparse(l *kernels.Loader, p Problem, sums driver.Ptr) (*SparseKernel, er
 		k.base.Tiles += k.base.Part[i].Tiles
 	}
 	cluster := 1
-	if k.even() {
+	if k.paired() {
 		name, cluster = name+"_cluster", 2
 	}
 	for _, w := range sparseWidths {

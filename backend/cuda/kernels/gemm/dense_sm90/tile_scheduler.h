@@ -10,9 +10,9 @@ struct Part { // one weight matrix; several that read the same x are one launch 
   int n, tiles; // columns of Y, and tiles of 128 rows of weights
 };
 struct GemmParams {
-  TensorMap w[3]; // [n, k] each
+  TensorMap w[4]; // [n, k] each
   TensorMap x;    // [rows, k]
-  Part part[3];
+  Part part[4];
   void* sums;     // stream-K partial sums: two tiles a block, EMPTY between launches (see StreamKFixup)
   const float* xScale; // [rows] what a number of each row of x counts, if they are scaled
   int m, k, parts, fn; // k: in pairs of bytes (mma_ops.h); fn: graph.Fn of a gated launch
@@ -71,7 +71,8 @@ struct WorkTile {
     int tall = mini(GROUP, p.rowTiles - group * GROUP), w = in / tall;
     at.xRow = (group * GROUP + in % tall) * BN;
     at.part = 0;
-    while (at.part + 1 < p.parts && w >= p.part[at.part].tiles / CLUSTER) w -= p.part[at.part++].tiles / CLUSTER;
+    auto shares = [&](int part) { return (p.part[part].tiles + CLUSTER - 1) / CLUSTER; }; // of clusters; the last may have a tile beyond the weights
+    while (at.part + 1 < p.parts && w >= shares(at.part)) w -= shares(at.part++);
     at.wRow = (w * CLUSTER + rank) * 128;
     return at;
   }
