@@ -61,7 +61,7 @@ func (d *Device) floats(weights []backend.Weight, to ...*driver.Ptr) error {
 }
 
 func bindCausalConv(d *Device, n *graph.Node, a backend.Args) (func(*step) error, error) {
-	k, err := recurrent.NewConv(d.loader, n.In[0].Type)
+	k, err := recurrent.NewConv(d.loader, n.In[0].Type, n.In[0].Axis.Len(), n.Weights[0].In.Len())
 	if err != nil {
 		return nil, err
 	}

@@ -48,12 +48,21 @@ const (
 func blocks(n, of int) int { return (n + of - 1) / of }
 
 // Conv is the kernels of a causal convolution for values of one type.
-type Conv struct{ step, rows, state *driver.Kernel }
+type Conv struct {
+	step, rows, state *driver.Kernel
+	channels, tall    int // of a thread of rows, and rows
+}
 
-// NewConv finds them.
-func NewConv(l *kernels.Loader, t graph.Type) (*Conv, error) {
-	c := &Conv{}
-	for name, to := range map[string]**driver.Kernel{"conv_step": &c.step, "conv_rows": &c.rows, "conv_state": &c.state} {
+// What causal_conv.cu says, too: eight channels and 16 rows are a thread's where a convolution sees three or four tokens.
+const convEach, convTile = 8, 16
+
+// NewConv finds them, for a convolution of so many channels that sees width tokens.
+func NewConv(l *kernels.Loader, t graph.Type, channels, width int) (*Conv, error) {
+	c, rows := &Conv{channels: 1, tall: 1}, "conv_rows"
+	if t == graph.BF16 && (width == 3 || width == 4) && channels%convEach == 0 {
+		c.channels, c.tall, rows = convEach, convTile, fmt.Sprint("conv_tile", width)
+	}
+	for name, to := range map[string]**driver.Kernel{"conv_step": &c.step, rows: &c.rows, "conv_state": &c.state} {
 		var err error
 		if *to, err = l.Kernel("recurrent/causal_conv", kernels.Name(name, t), 0); err != nil {
 			return nil, err
@@ -68,8 +77,7 @@ func (c *Conv) Launch(s *driver.Stream, tokens, seqs int, p *ConvParams) error {
 	if tokens == seqs {
 		return driver.Launch(s, c.step, g, p)
 	}
-	rows := g
-	rows.Y = tokens
+	rows := driver.Grid{X: blocks(int(p.Channels), threads*c.channels), Y: blocks(tokens, c.tall), Threads: threads}
 	if err := driver.Launch(s, c.rows, rows, p); err != nil {
 		return err
 	}
