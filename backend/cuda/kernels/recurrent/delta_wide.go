@@ -40,12 +40,12 @@ type wideDelta struct {
 const (
 	wideThreads    = 384
 	wideGroups     = 5 // that prepare chunks in a block of both kinds
-	wideHeads      = 2*chunk*(chunk+4)*4 + 10*4*chunk
+	wideHeads      = (2*chunk*(chunk+4)*4 + 10*4*chunk + 1023) &^ 1023
 	wideStages     = 4*(4*panel+factors) + 3*3*panel + panel
 	kimiWideStages = 3*(6*panel+factors) + 2*3*panel + panel
 	// Steps of one sequence with so many tokens have chunks prepared while others are gone through, but for the first firstPart-th of them.
 	overlapFrom = 4096
-	firstPart   = 4
+	firstPart   = 6
 )
 
 // newWideDelta finds them.

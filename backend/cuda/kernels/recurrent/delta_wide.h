@@ -84,10 +84,12 @@ template <Rule R> struct Loader {
       cpAsync16(to + x / 8 * PANEL + swizzled(row, x % 8), line + x * 8 + (in ? (from + row) * c.stride : 0), in);
     }
   }
-  DEVICE void awaitRows() const {
+  // awaitRows waits for them. Each lane arrives for itself, in addition to those that `bar` counts.
+  DEVICE void awaitRows(u32 bar) const {
     cpAsyncCommit();
     cpAsyncWait<0>();
     fenceProxyAsync();
+    asm volatile("cp.async.mbarrier.arrive.shared.b64 [%0];" ::"r"(bar) : "memory");
     warpBarrier();
   }
   // bulk loads what has been prepared, which two blocks read.
@@ -102,7 +104,7 @@ template <Rule R> struct Loader {
     if (!whole) {
       if (!PREPARED) rows(to + C::K, c.k, from, 2);
       rows(to + C::V, c.v, from, 1);
-      awaitRows();
+      awaitRows(bar);
     }
     if (!issues) return;
     mbarrierExpectTx(bar, C::BYTES - (whole ? 0 : PREPARED ? PANEL : 3 * PANEL));
@@ -118,7 +120,7 @@ template <Rule R> struct Loader {
     bool whole = from + CHUNK <= c.rows;
     if (!PREPARED && !whole) {
       rows(to + G::Q, c.q, from, 2);
-      awaitRows();
+      awaitRows(bar);
     }
     if (!issues) return;
     mbarrierExpectTx(bar, G::BYTES - (PREPARED || whole ? 0 : 2 * PANEL));
@@ -168,7 +170,7 @@ DEVICE void storeMatricesTurned(u32 to, const u32 (&x)[4]) {
 }
 
 // computeRows is the warpgroup that computes. Products of a chunk with the state run beside those of the chunk before with Δ, and what is made of results
-// between. No sums are in flight from turn to turn of the loop, nor is any touched while others are: ptxas would have every product wait.
+// between. No sums are in flight from turn to turn of the loop: ptxas would have every product wait.
 template <Rule R> DEVICE void computeRows(const ChunkScan& c, const Rings<R>& r) {
   using C = Carried<R>;
   using G = Given<R>;
@@ -194,67 +196,79 @@ template <Rule R> DEVICE void computeRows(const ChunkScan& c, const Rings<R>& r)
       storeMatricesTurned(r.rows() + swizzled(8 * (2 * i + lane() / 16) + lane() % 8, firstColumn() / 8 + lane() / 8 % 2), out[i]);
     namedBarrierArrive(ROWS_THERE, 256);
   };
-  // startChunk multiplies with the state before chunk n, up to x = V - diag(before) K S and o = Q S; what chunk n - 1 gives may still be in flight.
+  float delta[CHUNK / 2], after[CHUNK / 4], query[CHUNK / 4];
+  // startChunk multiplies with the state before chunk n, up to Δ = M (V - diag(before) K S) and o = diag(query) Q S; what chunk n - 1 gives may still be in
+  // flight.
   auto startChunk = [&](int n) __attribute__((always_inline)) {
     u32 a[MAX_KEY / 16][4];
-    float ks[CHUNK / 2];
+    float ks[CHUNK / 2], decays[MAX_KEY / 4];
+    u32 carried = r.carried(s.stage), factors = carried + C::FACTORS;
     UNROLL for (int k = 0; k < MAX_KEY / 16; k++) operand(a[k], state, k);
     startProducts();
-    productRows(ks, a, r.carried(s.stage) + C::K, PANEL, false);
+    productRows(ks, a, carried + C::K, PANEL, false);
     commitProducts();
     if (n > 0) {
       waitProducts<1>();
       settle(o);
-      if (lane() == 0) mbarrierArrive(r.givenFree(g.stage == 0 ? G::STAGES - 1 : g.stage - 1));
+      if (lane() == 0) mbarrierArrive(r.givenFree(g.stage));
       keep();
+      g.next();
     }
     mbarrierWait(r.givenFull(g.stage), g.phase);
     startProducts();
     productRows(o, a, r.given(g.stage) + G::Q, PANEL, false);
     commitProducts();
-    give(); // of the chunk before; before the first there is nothing, which nobody stores
     waitProducts<1>();
     settle(ks);
-    if (FACTORS) multiply(ks, before);
-    UNROLL for (int i = 0; i < TILES; i++) UNROLL for (int h = 0; h < 2; h++) {
-      u32 v = values[i / 2][i % 2 * 2 + h];
-      x[i / 2][i % 2 * 2 + h] = pack(low(v) - ks[4 * i + 2 * h], high(v) - ks[4 * i + 2 * h + 1]);
+    UNROLL for (int k = 0; k < CHUNK / 16; k++) {
+      UNROLL for (int e = 0; e < 4; e++) {
+        int i = 2 * k + e / 2, at = 8 * k + 2 * e;
+        float k0 = ks[at], k1 = ks[at + 1];
+        if (FACTORS) k0 *= before[2 * i], k1 *= before[2 * i + 1];
+        x[k][e] = pack(low(values[k][e]) - k0, high(values[k][e]) - k1);
+      }
     }
-    waitProducts<0>();
-    settle(o);
-  };
-  // finishChunk starts the last products of a chunk: of the state, and of what it gives.
-  auto finishChunk = [&](bool last) __attribute__((always_inline)) {
-    u32 carried = r.carried(s.stage), given = r.given(g.stage), factors = carried + C::FACTORS, y[CHUNK / 16][4];
-    float delta[CHUNK / 2], query[CHUNK / 4], after[CHUNK / 4], decays[MAX_KEY / 4];
     startProducts();
     productRows(delta, x, carried + C::M, 0, false);
     commitProducts();
-    s.next(), g.next();
-    if (!last) mbarrierWait(r.carriedFull(s.stage), s.phase);
     if (FACTORS) {
       asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(decays[0]) : "r"(factors + 4 * 240) : "memory");
-      loadFactors(query, factors, 1);
       loadFactors(after, factors, 2);
+      loadFactors(query, factors, 1);
       UNROLL for (int i = 0; i < MAX_KEY / 2; i++) state[i] *= decays[0];
-      multiply(o, query);
     } else {
       loadDecays(decays, factors);
       multiply(state, decays);
     }
     settle(state);
-    settle(o);
-    if (!last) load();
     waitProducts<0>();
     settle(delta);
-    UNROLL for (int k = 0; k < CHUNK / 16; k++) operand(x[k], delta, k);
-    if (FACTORS) multiply(delta, after);
-    UNROLL for (int k = 0; k < CHUNK / 16; k++) operand(y[k], delta, k);
+    settle(o);
+  };
+  // finishChunk starts the last products of a chunk: of the state, and of what it gives; what the chunk before gave is given away meanwhile.
+  auto finishChunk = [&](bool last) __attribute__((always_inline)) {
+    u32 y[CHUNK / 16][4];
+    u32 carried = r.carried(s.stage), given = r.given(g.stage);
+    UNROLL for (int k = 0; k < CHUNK / 16; k++) {
+      UNROLL for (int e = 0; e < 4; e++) {
+        int i = 2 * k + e / 2, at = 8 * k + 2 * e;
+        y[k][e] = FACTORS ? pack(delta[at] * after[2 * i], delta[at + 1] * after[2 * i + 1]) : pack(delta[at], delta[at + 1]);
+      }
+    }
     startProducts();
     productLines(state, y, carried + C::AFTER, PANEL);
     commitProducts();
+    UNROLL for (int k = 0; k < CHUNK / 16; k++) operand(x[k], delta, k);
+    if (FACTORS) multiply(o, query);
+    startProducts();
     productRows(o, x, given + G::P, 0, true);
     commitProducts();
+    give();
+    if (!last) {
+      s.next();
+      mbarrierWait(r.carriedFull(s.stage), s.phase);
+      load();
+    }
   };
   mbarrierWait(r.carriedFull(0), 0);
   load();

@@ -16,7 +16,7 @@ struct WideParams {
 
 // HeadsShared is what a block has in shared memory. Factors of A and P are powers of two, of which one for the row and one for the column are added:
 // P[i][j] = 2^(rowP[i] - past[j]) q[i]·k[j], A[i][j] = 2^(rowA[i] - past[j]) k[i]·k[j].
-struct HeadsShared {
+struct alignas(1024) HeadsShared { // as wgmma reads keys
   union { // once they are multiplied, queries and keys are not needed any more
     struct {
       alignas(16) u8 q[2 * PANEL], k[2 * PANEL];
@@ -26,30 +26,48 @@ struct HeadsShared {
   alignas(16) float rowP[2][CHUNK], rowA[2][CHUNK], past[2][CHUNK], rate[2][CHUNK], lengthQ[CHUNK], lengthK[CHUNK];
 };
 
+// Rows are 16 rows of a panel, of queries or keys, as the first operand of products.
+typedef u32 Rows[4][4];
+DEVICE void loadRows(Rows& x, u32 panel, int row0) {
+  UNROLL for (int k = 0; k < 4; k++) ldmatrix4(x[k], panel + swizzled(row0 + lane() % 16, 2 * k + lane() / 16));
+}
+
 // squares makes the squares of the lengths of 16 rows: of rows g and g + 8 by lane 4g + g/2, on the diagonal of their products with each other.
-DEVICE void squares(float (&s)[2], u32 rows, int row0) {
+DEVICE void squares(float (&s)[2], u32 from, int row0) {
   float d[2][4] = {};
-  UNROLL for (int k = 0; k < MAX_KEY / 16; k++) {
-    u32 x[4];
-    ldmatrix4(x, rows + k / 4 * PANEL + swizzled(row0 + lane() % 16, k % 4 * 2 + lane() / 16));
-    mma(d[0], x[0], x[1], x[2], x[3], x[0], x[2]);
-    mma(d[1], x[0], x[1], x[2], x[3], x[1], x[3]);
+  UNROLL for (int panel = 0; panel < 2; panel++) {
+    Rows x;
+    loadRows(x, from + panel * PANEL, row0);
+    UNROLL for (int k = 0; k < 4; k++) {
+      mma(d[0], x[k][0], x[k][1], x[k][2], x[k][3], x[k][0], x[k][2]);
+      mma(d[1], x[k][0], x[k][1], x[k][2], x[k][3], x[k][1], x[k][3]);
+    }
   }
   UNROLL for (int e = 0; e < 2; e++) s[e] = lane() / 4 % 2 ? d[e][2 * e + 1] : d[e][2 * e];
 }
 
-// rowProductsUpTo is the products of 16 rows of a with those of b up to them.
-DEVICE void rowProductsUpTo(float (&d)[CHUNK / 8][4], u32 a, int row0, u32 b) {
-  UNROLL for (int i = 0; i < CHUNK / 8; i++) UNROLL for (int e = 0; e < 4; e++) d[i][e] = 0;
-  UNROLL for (int k = 0; k < MAX_KEY / 16; k++) {
-    u32 x[4], y[4];
-    ldmatrix4(x, a + k / 4 * PANEL + swizzled(row0 + lane() % 16, k % 4 * 2 + lane() / 16));
-    UNROLL for (int n = 0; n < CHUNK / 16; n++) {
-      if (16 * n > row0) break;
-      ldmatrix4(y, b + k / 4 * PANEL + swizzled(16 * n + lane() / 16 * 8 + lane() % 8, k % 4 * 2 + lane() / 8 % 2));
-      mma(d[2 * n], x[0], x[1], x[2], x[3], y[0], y[1]);
-      mma(d[2 * n + 1], x[0], x[1], x[2], x[3], y[2], y[3]);
-    }
+// multiplyKeys is the products of 16 rows with all keys of the chunk, a panel at a time, for which there are registers.
+DEVICE void multiplyKeys(float (&d)[CHUNK / 2], u32 rows, int row0, u32 keys) {
+  UNROLL for (int panel = 0; panel < 2; panel++) {
+    Rows x;
+    loadRows(x, rows + panel * PANEL, row0);
+    startProducts();
+    productRows(d, x, keys + panel * PANEL, 0, panel > 0);
+    commitProducts();
+    waitProducts<0>();
+    settle(d);
+  }
+}
+
+// beginRows begins to load a chunk's rows of 128 numbers into two panels, by 128 threads; zeros beyond `rows`.
+DEVICE void beginRows(u32 to, const bf16* from, long stride, int rows, int thread) {
+  int row0 = thread / 16, at = thread % 16;
+  const bf16* line = from + row0 * stride + at * 8;
+  u32 place = to + at / 8 * PANEL + swizzled(row0, at % 8);
+  UNROLL for (int i = 0; i < CHUNK / 8; i++) {
+    bool in = row0 + 8 * i < rows;
+    cpAsync16(place + i * 1024, in ? line : from, in);
+    line += 8 * stride;
   }
 }
 
@@ -87,8 +105,9 @@ DEVICE void prepareHeads(const DeltaChunksParams& c, HeadsShared& shared, int sl
   int n = slot - firstChunk(p.step, seq), from = p.step.qStart[seq] + n * CHUNK, rows = mini(CHUNK, p.step.qStart[seq + 1] - from);
   if (rows <= 0 || p.step.qStart[seq + 1] - p.step.qStart[seq] == 1) return;
   u32 qAt = sharedAddress(shared.q), kAt = sharedAddress(shared.k);
-  loadRows(qAt, (const bf16*)p.q + (long)from * p.stride + kh * p.keySize, p.stride, rows, p.keySize);
-  loadRows(kAt, (const bf16*)p.k + (long)from * p.stride + kh * p.keySize, p.stride, rows, p.keySize);
+  long first = (long)from * p.stride + kh * MAX_KEY;
+  beginRows(qAt, (const bf16*)p.q + first, p.stride, rows, thread);
+  beginRows(kAt, (const bf16*)p.k + first, p.stride, rows, thread);
   cpAsyncCommit();
   auto prepared = [&](int v) {
     int h = p.tiled ? (2 * pair + v) * p.keyHeads + kh : kh * share + 2 * pair + v;
@@ -103,7 +122,9 @@ DEVICE void prepareHeads(const DeltaChunksParams& c, HeadsShared& shared, int sl
     }
   }
   cpAsyncWait<0>();
+  fenceProxyAsync();
   together();
+  float d[CHUNK / 2];
   {
     float q[2], k[2];
     squares(q, qAt, row0);
@@ -116,8 +137,7 @@ DEVICE void prepareHeads(const DeltaChunksParams& c, HeadsShared& shared, int sl
   }
   together();
   if (warp < heads) putHead(shared, *(WideFactors*)(prepared(warp) + L::FACTORS), warp, decay, rate);
-  float d[CHUNK / 8][4];
-  rowProductsUpTo(d, qAt, row0, kAt);
+  multiplyKeys(d, qAt, row0, kAt);
   together();
 #pragma unroll 1
   for (int v = 0; v < heads; v++) { // P takes the place of queries that this warp alone reads
@@ -127,7 +147,7 @@ DEVICE void prepareHeads(const DeltaChunksParams& c, HeadsShared& shared, int sl
       u32 out[4] = {};
       if (16 * n <= row0) UNROLL for (int i = 0; i < 2; i++) {
         float x[4];
-        power.of(x, d[2 * n + i], n, i);
+        power.of(x, quad(d, 2 * n + i), n, i);
         if (16 * n == row0) UNROLL for (int e = 0; e < 4; e++)
           if (8 * i + lane() % 4 * 2 + e % 2 > lane() / 4 + e / 2 * 8) x[e] = 0;
         out[2 * i] = pack(x[0], x[1]), out[2 * i + 1] = pack(x[2], x[3]);
@@ -142,7 +162,7 @@ DEVICE void prepareHeads(const DeltaChunksParams& c, HeadsShared& shared, int sl
       *(Vec16*)(lines + 512 * i) = x;
     }
   }
-  rowProductsUpTo(d, kAt, row0, kAt);
+  multiplyKeys(d, kAt, row0, kAt);
   together(); // keys have been read
 #pragma unroll 1
   for (int v = 0; v < heads; v++) {
@@ -152,7 +172,7 @@ DEVICE void prepareHeads(const DeltaChunksParams& c, HeadsShared& shared, int sl
       if (16 * n > row0) break;
       UNROLL for (int i = 0; i < 2; i++) {
         float x[4];
-        power.of(x, d[2 * n + i], n, i);
+        power.of(x, quad(d, 2 * n + i), n, i);
         UNROLL for (int e = 0; e < 2; e++) *(Two*)(to + 8 * e * A_LINE + 16 * n + 8 * i) = {x[2 * e], x[2 * e + 1]};
       }
     }
