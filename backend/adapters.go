@@ -13,7 +13,7 @@ type SeqAdapter struct {
 	Skip      int32 // rows of the sequence, its first in the step, that the adapter leaves alone
 	Nth       int32 // its number among those of the sequence, whose changes are added in this order
 	Scale     float32
-	Rank      int32 // its largest, for pricing
+	Rank      int32 // its largest, for pricing and for kernels that go through the ranks in passes
 	Bytes     int32 // of one of its numbers, likewise
 }
 

@@ -312,6 +312,19 @@ func (x *residency) release(r *request) {
 	}
 }
 
+// sortByAdapter puts requests with the same first adapter one behind the other: devices read an adapter once for all rows that lie together.
+func (f *InFlight) sortByAdapter() {
+	slot := func(a advance) int {
+		if len(a.request.Adapters) == 0 {
+			return -1
+		}
+		return a.request.slots[0]
+	}
+	if slices.ContainsFunc(f.requests, func(a advance) bool { return slot(a) >= 0 }) {
+		slices.SortStableFunc(f.requests, func(x, y advance) int { return cmp.Compare(slot(x), slot(y)) })
+	}
+}
+
 // fillAdapters adds the adapters of the step's sequences to its batch.
 func (f *InFlight) fillAdapters() {
 	b := &f.batch

@@ -23,6 +23,7 @@ func (l *loop) launch(current *InFlight) (f *InFlight, err error) {
 	if err := l.pages.copyPages(); err != nil {
 		return f, err
 	}
+	f.sortByAdapter()
 	f.fill(&l.pages, current)
 	if err := f.batch.Check(l.prog.Limits(), l.ids); err != nil {
 		return f, err

@@ -76,14 +76,14 @@ func (n noise) Tensor(name string) (quant.Tensor, bool) {
 
 func (n noise) Release([]byte) {}
 
-// llama8B is the graph of Llama-3.1-8B in bf16.
-func llama8B(b *graph.Builder) *graph.Value {
+// llama8B is the graph of Llama-3.1-8B in bf16, with so many of its 32 layers.
+func llama8B(b *graph.Builder, layers int) *graph.Value {
 	axis := func(name string, count, size int) graph.Axis { return graph.Axis{Name: name, Count: count, Size: size} }
 	vocab, hidden, heads, kv, ffn := axis("vocab", 128256, 1), axis("hidden", 4096, 1), axis("heads", 32, 128), axis("kv", 8, 128), axis("ffn", 14336, 1)
 	r := &graph.Rotation{Name: "angles", Pairing: graph.HalfPairs, Dim: 128, Theta: 500000}
 	x := b.Embed("embd", b.Weight("embd", vocab, hidden), 0)
 	n := b.RMSNorm("norm", x, b.Vector("norm", hidden), 1e-5)
-	for i := range 32 {
+	for i := range layers {
 		l := layer{b, i, ""}
 		at, linear, addNorm := l.at, l.linear, l.addNorm
 		q, k, v := linear("q", n, heads), linear("k", n, kv), linear("v", n, kv)
@@ -186,7 +186,7 @@ func benchmarkLlama8B(b *testing.B, stored, made quant.Format, inputs pass.Input
 		return s, true
 	}
 	builder := graph.NewBuilder("llama 8B", lookup, graph.BF16, cache)
-	g, err := builder.Finish(llama8B(builder))
+	g, err := builder.Finish(llama8B(builder, 32))
 	if err != nil {
 		b.Fatal(err)
 	}

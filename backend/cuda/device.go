@@ -41,6 +41,7 @@ type Device struct {
 	adapted driver.Ptr
 	// Planes of adapters (densesm90.Planes), by how many rows they have room for, and counters of the blocks that store them, which are zero between launches.
 	planes  map[int]driver.Ptr
+	hidden  map[densesm90.Hidden]driver.Ptr // h of their tiles, by how many and of how many passes; At is 0 here
 	arrived driver.Ptr
 
 	dequantised driver.Ptr // weights dequantised to bf16, one layer at a time; 0 without quantised layers

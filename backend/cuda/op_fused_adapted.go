@@ -15,8 +15,8 @@ import (
 // Layers of the same rows whose results adapters change are one node, with the function behind a gate and an up matrix. A step without adapters
 // launches what it would without the node's adapters. One of few rows is one launch, whose first blocks multiply with the adapters' first matrices (A).
 // In a step of more rows one launch does that, and the product goes on with the second ones (B) behind its own matrices: all rows with those of all
-// adapters that there are, which is for few. With many, or several of a sequence, a second launch makes what they add, and the product's epilogue adds it. That
-// is for products: where an adapter has more (factors, a bias, rows), the parts are launched one by one.
+// adapters that there are, which is for few; with many, the rows of each with its own. Where a sequence has several, a second launch makes what they add, and the
+// product's epilogue adds it. That is for products: where an adapter has more (factors, a bias, rows), the parts are launched one by one.
 
 // adaptedParts is the parts of such a node; act is empty where there is no function.
 func adaptedParts[T any](parts []T, op func(T) graph.Op) (layers []T, adapt T, act []T) {
@@ -75,6 +75,10 @@ type adaptedLinear struct {
 	storeOf lora.PlanesParams
 	planes  densesm90.Planes
 	behind  *densesm90.PlanesKernel
+	tiles   lora.TilesKernel // of A's products, for own
+	tilesOf lora.TilesParams
+	hidden  densesm90.Hidden
+	own     *densesm90.AdaptedKernel
 	inRows  graph.Rows
 }
 
@@ -110,6 +114,13 @@ func bindAdaptedLinear(d *Device, n *graph.Node, a backend.Args, parts []*part) 
 		return nil, err
 	}
 	if l.planes, err = d.planesFor(a.Limits.Rows(l.inRows)); err != nil {
+		return nil, err
+	}
+	if l.tiles, err = lora.NewTiles(d.loader); err != nil {
+		return nil, err
+	}
+	passes := int(lora.BNumbers(1, adapt.node.Weights[0].Slots.Rank) / lora.PassRanks)
+	if l.hidden, err = d.hiddenFor(mostTiles(a.Limits.Rows(l.inRows), a.Limits.Seqs), passes); err != nil {
 		return nil, err
 	}
 	if l.few, err = skinny.NewAdapted(d.loader, l.act != nil); err != nil {
@@ -167,21 +178,25 @@ func (l *adaptedLinear) whole() error {
 	}
 	x, rank := l.adapt.node.In[0], int32(paddedRank(l.adapt.node.Weights[0].Slots.Rank))
 	l.addOf = lora.Params{X: at(l.adapt.args.In[0]), H: at(l.adapt.args.Scratch), In: int32(x.Axis.Len()), Targets: int32(len(l.targets)), RankBound: rank}
-	l.fewOf = skinny.AdaptedParams{Params: p.few, H: d.adapted, Arrived: d.adapted + skinny.HiddenBytes, Passes: (rank + 15) / 16, Ranks: rank}
+	l.fewOf = skinny.AdaptedParams{Params: p.few, H: d.adapted, Arrived: d.adapted + skinny.HiddenBytes}
 	p.wide.Deltas = true
 	for i, t := range l.targets {
 		l.addOf.Slots[i], l.addOf.Y[i], l.addOf.Out[i] = t.table, l.deltas[i], int32(l.layers[i].node.Out[0].Axis.Len())
 		b := t.bOf()
-		l.fewOf.Slots[i], l.fewOf.B[i] = t.table, skinny.SlotsB{At: b.At, Stride: int64(b.Stride / 2)}
+		l.fewOf.Slots[i], l.fewOf.B[i] = t.table, skinny.SlotsB{At: b.At, Stride: t.b}
 		if l.act != nil && i == 1 {
 			p.wide.Weights[0].Delta2, p.wide.Weights[0].B2 = l.deltas[1], b
 		} else {
 			p.wide.Weights[i].Delta, p.wide.Weights[i].B = l.deltas[i], b
 		}
 	}
-	l.storeOf = lora.PlanesParams{Params: l.addOf, Planes: l.planes.At, Arrived: d.arrived, Passes: (rank + 15) / 16, Rows: int32(l.planes.Rows), Sides: 1}
+	l.storeOf = lora.PlanesParams{Params: l.addOf, Planes: l.planes.At, Arrived: d.arrived, Rows: int32(l.planes.Rows), Sides: 1}
 	if l.act != nil {
 		l.storeOf.Sides = 2
+	}
+	l.tilesOf = lora.TilesParams{Params: l.addOf, Hidden: l.hidden.At, Arrived: d.arrived, Passes: int32(l.hidden.Passes), Room: int32(l.hidden.Tiles)}
+	if l.own, err = densesm90.NewAdapted(d.loader, p.wide, l.hidden, d.sums); err != nil {
+		return err
 	}
 	if l.behind, err = densesm90.NewPlanes(d.loader, p.wide, l.planes, d.sums); err != nil {
 		return err
@@ -203,6 +218,7 @@ func (l *adaptedLinear) empty() bool {
 
 func (l *adaptedLinear) put(s *step) error {
 	m, a := s.rows(l.inRows), &s.adapters[l.inRows]
+	passes := min(a.passes, l.hidden.Passes) // that the step's adapters have, of those that there is room for
 	switch {
 	case m == 0:
 		return nil
@@ -214,10 +230,12 @@ func (l *adaptedLinear) put(s *step) error {
 		return l.parts(s)
 	case len(a.rounds) == 1 && m <= skinny.AdaptedRows:
 		p := &l.fewOf
-		p.M, p.Tiles, p.Places, p.RowSlots, p.Scales, p.Count = int32(m), a.Tiles.Tiles, a.places, a.rowSlots, a.Scales, int32(a.rounds[0].tiles)
+		p.M, p.Tiles, p.Places, p.RowSlots, p.Scales, p.Count, p.Passes = int32(m), a.Tiles.Tiles, a.places, a.rowSlots, a.Scales, int32(a.rounds[0].tiles), int32(passes)
 		return l.few.Launch(l.dev.stream, p)
-	case len(a.rounds) == 1 && l.behind.Pays(a.planes, int(l.storeOf.Passes)):
-		return l.putBehind(s, m, a)
+	case len(a.rounds) == 1 && l.behind.Pays(a.planes, passes):
+		return l.putBehind(s, m, a, passes)
+	case len(a.rounds) == 1:
+		return l.putOwn(m, a, passes)
 	}
 	for i, r := range a.rounds {
 		l.addOf.Tiles = a.from(r.first)
@@ -234,11 +252,12 @@ func (l *adaptedLinear) put(s *step) error {
 
 // putBehind puts the launches on the stream that store h and multiply it behind the rows. What of the planes no launch stores is cleared once a step: rows have the
 // same planes in all of them.
-func (l *adaptedLinear) putBehind(s *step, m int, a *stepAdapters) error {
+func (l *adaptedLinear) putBehind(s *step, m int, a *stepAdapters, passes int) error {
 	p, stream := &l.storeOf, l.dev.stream
-	p.Tiles, p.Steps = a.Tiles, int32(l.behind.Steps(a.planes, int(p.Passes)))
+	p.Tiles, p.Steps = a.Tiles, int32(l.behind.Steps(a.planes, passes))
+	p.Passes, p.RankBound = int32(passes), int32(lora.PassRanks*passes)
 	if s.cleared != a {
-		if err := l.store.Clear(stream, l.planes.At, l.planes.Used(a.planes*int(p.Passes))); err != nil {
+		if err := l.store.Clear(stream, l.planes.At, l.planes.Used(a.planes*passes)); err != nil {
 			return err
 		}
 		s.cleared = a
@@ -246,7 +265,30 @@ func (l *adaptedLinear) putBehind(s *step, m int, a *stepAdapters) error {
 	if err := l.store.Launch(stream, a.rounds[0].tiles, p); err != nil {
 		return err
 	}
-	return l.behind.Launch(stream, m, a.slots, a.planes, int(p.Passes))
+	return l.behind.Launch(stream, m, a.slots, a.planes, passes)
+}
+
+// putOwn puts the launches on the stream that store h of the rows' tiles and multiply it with their own B behind the rows.
+func (l *adaptedLinear) putOwn(m int, a *stepAdapters, passes int) error {
+	p := &l.tilesOf
+	p.Tiles, p.RankBound = a.Tiles, int32(lora.PassRanks*passes)
+	if err := l.tiles.Launch(l.dev.stream, a.rounds[0].tiles, p); err != nil {
+		return err
+	}
+	return l.own.Launch(l.dev.stream, m, &a.own, passes)
+}
+
+// hiddenFor is memory for h of so many tiles, which launches share.
+func (d *Device) hiddenFor(tiles, passes int) (h densesm90.Hidden, err error) {
+	h.Tiles, h.Passes = tiles, passes
+	if d.hidden[h] == 0 {
+		if d.hidden == nil {
+			d.hidden = map[densesm90.Hidden]driver.Ptr{}
+		}
+		d.hidden[h], err = d.alloc(h.Bytes(), "products of adapters for tiles of rows")
+	}
+	h.At = d.hidden[h]
+	return h, err
 }
 
 // planesFor is memory for planes of so many rows, which launches share.

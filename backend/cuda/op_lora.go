@@ -16,14 +16,16 @@ import (
 
 var _ backend.AdapterLoader = (*Device)(nil)
 
-// slots is a weight that adapters fill: memory for each slot's product of the largest rank, and a table of lora.Slot.
+// slots is a weight that adapters fill: memory for each slot's product of the largest rank, B of all slots apart from the rest, and a table of lora.Slot.
 type slots struct {
 	name  string
 	of    graph.Slots
+	out   int   // rows of B
 	a, b  int64 // numbers of the largest A and B
 	as    graph.Type
 	table driver.Ptr   // 0 before it is bound
 	room  driver.Ptr   // [slots] of perSlot bytes
+	roomB driver.Ptr   // [slots] of b numbers
 	full  []bool       // slots in which there is something
 	more  []bool       // slots in which there is more than a product: factors, a bias or rows
 	rows  []driver.Ptr // of each slot's own rows and their indices, which few adapters have
@@ -36,12 +38,11 @@ type slots struct {
 const slotBytes = 64
 
 func newSlots(w *graph.Weight) *slots {
-	s := &slots{name: w.Name, of: *w.Slots, full: make([]bool, w.Slots.Count), more: make([]bool, w.Slots.Count), rows: make([]driver.Ptr, w.Slots.Count), count: make([]int, w.Slots.Count)}
+	s := &slots{name: w.Name, of: *w.Slots, out: w.Out.Len(), full: make([]bool, w.Slots.Count), more: make([]bool, w.Slots.Count), rows: make([]driver.Ptr, w.Slots.Count), count: make([]int, w.Slots.Count)}
 	in, out := int64(w.In.Len()), int64(w.Out.Len())
-	rank := int64(paddedRank(w.Slots.Rank))
-	s.a, s.b = rank*in, out*rank
+	s.a, s.b = int64(paddedRank(w.Slots.Rank))*in, lora.BNumbers(int(out), w.Slots.Rank)
 	if w.Slots.Table {
-		rank = int64(w.Slots.Rank)
+		rank := int64(w.Slots.Rank)
 		s.a, s.b = out*rank, rank*in
 	}
 	return s
@@ -50,14 +51,17 @@ func newSlots(w *graph.Weight) *slots {
 // paddedRank is the rank with which a product that kernels multiply by lies on the GPU: the numbers behind its own are zeros.
 func paddedRank(rank int) int { return (rank + lora.RankUnit - 1) / lora.RankUnit * lora.RankUnit }
 
-// perSlot is what one slot takes: A, B, columns and bias, each in whole 256 bytes.
+// perSlot is what one slot takes beside B: A, columns and bias, each in whole 256 bytes.
 func (s *slots) perSlot() int64 {
-	n := aligned256(s.as.RowBytes(int(s.a))) + aligned256(s.as.RowBytes(int(s.b)))
+	n := aligned256(s.as.RowBytes(int(s.a)))
 	if !s.of.Table {
-		n += 2 * aligned256(4*s.b/int64(paddedRank(s.of.Rank)))
+		n += 2 * aligned256(4*int64(s.out))
 	}
 	return n
 }
+
+// bytesB is what B of one slot takes.
+func (s *slots) bytesB() int64 { return s.as.RowBytes(int(s.b)) }
 
 func aligned256(n int64) int64 { return (n + 255) / 256 * 256 }
 
@@ -66,7 +70,7 @@ func (s *slots) Bytes() int64 {
 	if s.table == 0 {
 		return 0
 	}
-	return int64(s.of.Count) * (s.perSlot() + slotBytes)
+	return int64(s.of.Count) * (s.perSlot() + s.bytesB() + slotBytes)
 }
 
 // bind gets the memory. Empty slots have no product.
@@ -76,6 +80,9 @@ func (s *slots) bind(d *Device, as graph.Type) (err error) {
 	}
 	s.as = as
 	if s.room, err = d.alloc(int64(s.of.Count)*s.perSlot(), "adapters of "+s.name); err != nil {
+		return err
+	}
+	if s.roomB, err = d.alloc(int64(s.of.Count)*s.bytesB(), "second matrices of adapters of "+s.name); err != nil {
 		return err
 	}
 	if s.table, err = d.alloc(int64(s.of.Count)*slotBytes, "the table of adapters of "+s.name); err != nil {
@@ -132,7 +139,7 @@ func (s *slots) set(d *Device, slot int, l *graph.LowRank) error {
 
 // bOf is where B of all slots lies.
 func (s *slots) bOf() densesm90.AdapterB {
-	return densesm90.AdapterB{At: s.room + driver.Ptr(aligned256(s.as.RowBytes(int(s.a)))), Stride: int(s.perSlot()), Slots: s.of.Count, Ranks: paddedRank(s.of.Rank)}
+	return densesm90.AdapterB{At: s.roomB, Slots: s.of.Count, Passes: int(lora.BNumbers(1, s.of.Rank) / lora.PassRanks)}
 }
 
 // empty reports whether no slot has anything.
@@ -149,25 +156,25 @@ func (s *slots) fill(d *Device, slot int, l *graph.LowRank) (e lora.Slot, err er
 		at += driver.Ptr(aligned256(n))
 		return p
 	}
-	e.Scale, e.Pitch = l.Scale, int32(paddedRank(s.of.Rank))
-	e.A, e.B = next(s.as.RowBytes(int(s.a))), next(s.as.RowBytes(int(s.b)))
+	e.Scale, e.A, e.B = l.Scale, next(s.as.RowBytes(int(s.a))), s.roomB+driver.Ptr(int64(slot)*s.bytesB())
 	switch {
 	case l.Rank() > 0:
-		if int64(l.A.Rows)*int64(l.A.Cols) > s.a || int64(l.B.Rows)*int64(l.B.Cols) > s.b {
+		if l.Rank() > s.of.Rank || int64(l.A.Rows)*int64(l.A.Cols) > s.a || int64(l.B.Rows)*int64(l.B.Cols) > s.b {
 			return e, fmt.Errorf("cuda: an adapter of rank %d does not fit into the slots of %s, of rank %d", l.Rank(), s.name, s.of.Rank)
 		}
 		rank := l.Rank()
-		if e.Pitch = int32(rank); !s.of.Table {
-			rank, e.Pitch = paddedRank(rank), int32(paddedRank(s.of.Rank))
-		}
-		e.Rank = int32(rank)
 		s.send(d, e.A, l.A)
-		if rank > l.Rank() {
+		if e.Rank = int32(rank); s.of.Table {
+			s.send(d, e.B, l.B)
+			break
+		}
+		if rank = paddedRank(rank); rank > l.Rank() {
 			d.upload.bytes(e.A+driver.Ptr(s.as.RowBytes(l.A.Rows*l.A.Cols)), make([]byte, s.as.RowBytes((rank-l.Rank())*l.A.Cols)))
 		}
-		s.sendPadded(d, e.B, l.B, int(e.Pitch))
+		e.Rank = int32(rank)
+		s.sendB(d, e.B, l.B)
 	case !s.of.Table:
-		d.upload.bytes(e.B, make([]byte, s.as.RowBytes(int(s.b)))) // what multiplies all slots that a step's rows have reads it
+		d.upload.bytes(e.B, make([]byte, s.bytesB())) // what multiplies all slots that a step's rows have reads it
 	}
 	vector := func(v []float32) driver.Ptr {
 		if v == nil {
@@ -201,20 +208,26 @@ func (s *slots) fill(d *Device, slot int, l *graph.LowRank) (e lora.Slot, err er
 }
 
 // send copies a matrix, rounded to the type of activations.
-func (s *slots) send(d *Device, to driver.Ptr, t quant.Tensor) { s.sendPadded(d, to, t, t.Cols) }
+func (s *slots) send(d *Device, to driver.Ptr, t quant.Tensor) {
+	d.upload.rows(to, t.Rows, int(s.as.RowBytes(t.Cols)), func(dst []byte, from, to int) { dequantise(dst, t, from, to, s.as) })
+}
 
-// sendPadded is send with zeros behind each row up to so many numbers.
-func (s *slots) sendPadded(d *Device, to driver.Ptr, t quant.Tensor, cols int) {
-	own, size := int(s.as.RowBytes(t.Cols)), int(s.as.RowBytes(cols))
-	d.upload.rows(to, t.Rows, size, func(dst []byte, from, to int) {
-		if own == size {
+// sendB copies B [out, rank] as kernels read it: [passes][out][lora.PassRanks], in as many passes as the slot has, with zeros behind its ranks.
+func (s *slots) sendB(d *Device, to driver.Ptr, t quant.Tensor) {
+	own, size := int(s.as.RowBytes(t.Cols)), int(s.as.RowBytes(lora.PassRanks))
+	passes := int(s.b) / (t.Rows * lora.PassRanks)
+	d.upload.rows(to, passes*t.Rows, size, func(dst []byte, from, to int) {
+		if own == size && to <= t.Rows {
 			dequantise(dst, t, from, to, s.as)
 			return
 		}
-		for r := from; r < to; r++ {
-			row := dst[(r-from)*size : (r-from+1)*size]
-			dequantise(row, t, r, r+1, s.as)
-			clear(row[own:])
+		row := make([]byte, own)
+		for i := from; i < to; i++ {
+			piece, at := dst[(i-from)*size:][:size], i/t.Rows*size
+			if clear(piece); at < own {
+				dequantise(row, t, i%t.Rows, i%t.Rows+1, s.as)
+				copy(piece, row[at:])
+			}
 		}
 	})
 }
@@ -230,7 +243,7 @@ func (d *Device) loras(n *graph.Node) []backend.Kernel {
 		}
 	}
 	return []backend.Kernel{kernel{dev: d, name: "lora", bind: bindLoRA, scratch: func(n *graph.Node, lim backend.Limits) int64 {
-		return lora.HBytes(mostTiles(lim.Rows(n.In[0].Rows), lim.Adapters), len(n.Weights), paddedRank(n.Weights[0].Slots.Rank))
+		return lora.HBytes(mostTiles(lim.Rows(n.In[0].Rows), lim.Seqs), len(n.Weights), paddedRank(n.Weights[0].Slots.Rank))
 	}}}
 }
 

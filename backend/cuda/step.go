@@ -23,8 +23,7 @@ type shape struct {
 	decodes              int // sequences of one new token; 0 or all of seqs
 	trees                int // sequences with a token tree
 	axes                 int // of positions
-	adapterTiles         int // of a recorded step, and planes
-	adapterPlanes        int
+	decodeAdapters           // of a recorded step
 	recorded             bool
 }
 
@@ -109,7 +108,7 @@ func (s shape) rounded(b *backend.Batch, lim backend.Limits) shape {
 		if s.logits > 0 {
 			s.logits = min(s.tokens, lim.Logits)
 		}
-		s.adapterTiles, s.adapterPlanes = decodeTiles(b)
+		s.decodeAdapters = decodeAdaptersOf(b, s.tokens)
 	}
 	return s
 }
@@ -175,7 +174,7 @@ func (w *writer) seen(n int, keys []backend.Keys) driver.Ptr {
 
 // stepBytes bounds what a step's data takes.
 func stepBytes(lim backend.Limits, pairs int) int {
-	const arrays, ofTable, pad = 24, 2, 16 // those of pack but the rates, whose padding is in pairs
+	const arrays, ofTable, pad = 26, 2, 16 // those of pack but the rates, whose padding is in pairs
 	tables := max(1, len(lim.Groups))
 	ints := kernels.Counts + (5+backend.PositionAxes+simt.SeenInts)*lim.Tokens + 3*lim.Seqs + 1 + tables*(lim.Tokens+lim.Seqs*lim.SeqPages) + lim.Logits + 2*(lim.Tokens/prefillsm90.TileRows+lim.Seqs) + lim.Seqs*pairs + adapterInts(lim)
 	return 4*ints + (arrays+tables*ofTable)*pad

@@ -47,14 +47,13 @@ func random(rnd *rand.Rand, rows, cols int) quant.Tensor {
 	return t
 }
 
-// GiveAdapters gives the sequences of a step n adapters of FillSlots in turn.
+// GiveAdapters gives the sequences of a step n adapters of FillSlots, those of one adapter one behind the other as the engine has them.
 func GiveAdapters(s *graph.Step, n, rank int) {
 	for seq := range s.Seqs {
 		if n > 0 {
-			s.Adapters = append(s.Adapters, graph.StepAdapter{Seq: seq, Slot: seq % n, Rank: rank, Bytes: 2})
+			s.Adapters = append(s.Adapters, graph.StepAdapter{Seq: seq, Slot: seq * min(n, len(s.Seqs)) / len(s.Seqs), Rank: rank, Bytes: 2})
 		}
 	}
-	slices.SortStableFunc(s.Adapters, func(a, b graph.StepAdapter) int { return a.Slot - b.Slot })
 }
 
 // fillAdapters writes the adapters of a step into its batch.

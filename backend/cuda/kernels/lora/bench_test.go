@@ -42,7 +42,7 @@ func BenchmarkDelta(b *testing.B) {
 						for i, n := range shape.n {
 							var table []byte
 							for range adapters {
-								s := Slot{A: g.Noise(2 * rank * shape.k), B: g.Noise(2 * rank * n), Rank: rank, Pitch: rank, Scale: 1}
+								s := Slot{A: g.Noise(2 * rank * shape.k), B: g.Noise(2 * rank * n), Rank: rank, Scale: 1}
 								table = append(table, EncodeSlot(&s)...)
 							}
 							p.Slots[i], p.Y[i], p.Out[i] = g.Bytes(table), g.Room(graph.BF16, m*n), int32(n)

@@ -70,9 +70,9 @@ template <typename T> DEVICE void expand(const LoraParams& p) {
   float sum[TILE_ROWS];
   float bias = s.bias ? s.bias[o] : 0, column = s.columns ? s.columns[o] - 1 : 0;
   UNROLL for (int e = 0; e < TILE_ROWS; e++) sum[e] = bias;
-  const T* b = (const T*)s.b + (long)o * s.pitch;
+  const T* b = (const T*)s.b;
   for (int j = 0; j < s.rank; j++) {
-    float f = toFloat(b[j]);
+    float f = toFloat(b[bAt(p.out[target], o, j)]);
     UNROLL for (int e = 0; e < TILE_ROWS; e++)
       if (e < count) sum[e] += f * h[e][j];
   }

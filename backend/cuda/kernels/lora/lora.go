@@ -26,8 +26,16 @@ type Slot struct {
 	A, B, Columns, Bias, Rows, Indices driver.Ptr
 	Rank, Count                        int32
 	Scale                              float32
-	Pitch                              int32 // numbers from row to row of B, the same in all slots
 }
+
+// PassRanks is how many ranks of B lie side by side, 0 behind the last that there is: [passes of PassRanks ranks][out][PassRanks].
+const PassRanks = 16
+
+// BNumbers is how many numbers B takes.
+func BNumbers(out, rank int) int64 { return int64(passesOf(rank)) * int64(out) * PassRanks }
+
+// passesOf is how many passes a rank has.
+func passesOf(rank int) int { return (rank + PassRanks - 1) / PassRanks }
 
 // EncodeSlot is a Slot as it lies in device memory.
 func EncodeSlot(e *Slot) []byte {
@@ -38,7 +46,7 @@ func EncodeSlot(e *Slot) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(e.Rank))
 	b = binary.LittleEndian.AppendUint32(b, uint32(e.Count))
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Scale))
-	return binary.LittleEndian.AppendUint32(b, uint32(e.Pitch))
+	return binary.LittleEndian.AppendUint32(b, 0)
 }
 
 // Tiles is the groups of rows of a step: [n × 4] int32 slot, first row, rows, the slot's plane; rows of values, and a scale for each.
@@ -107,10 +115,7 @@ func Embed(l *kernels.Loader, t graph.Type) (*driver.Kernel, error) {
 	return l.Kernel("lora/lora", kernels.Name("lora_embed", t), 0)
 }
 
-const (
-	threads   = 256
-	passRanks = 16 // that a block computes h of
-)
+const threads = 256
 
 // Blocks that a launch is divided into where there are few tiles, and the most parts that the columns of A are divided into.
 const (
@@ -127,7 +132,7 @@ func splits(tiles, targets int) int { return min(max(fewBlocks/(tiles*targets), 
 // HBytes is what H takes in steps of at most so many tiles.
 func HBytes(tiles, targets, rank int) int64 {
 	rows := max(tiles, fewBlocks, maxSplits) * TileRows // splits × tiles is no more
-	rank = (rank + passRanks - 1) / passRanks * passRanks
+	rank = passesOf(rank) * PassRanks
 	return 4 * int64(rows) * int64(targets) * int64(rank)
 }
 
@@ -141,7 +146,7 @@ func (k Kernels) Launch(s *driver.Stream, tiles, replaced int, p *Params) error 
 	shrink, blocks := driver.Grid{X: tiles, Y: targets, Threads: threads}, (int(widest)+threads-1)/threads
 	if p.Splits = 1; k.mma {
 		p.Splits = int32(splits(tiles, targets))
-		shrink.Y, shrink.Z = targets*((int(p.RankBound)+passRanks-1)/passRanks), int(p.Splits)
+		shrink.Y, shrink.Z = targets*passesOf(int(p.RankBound)), int(p.Splits)
 		blocks = min(blocks, max(1, blocks/perWarp, fewBlocks/(tiles*targets)))
 	}
 	if err := driver.Launch(s, k.shrink, shrink, p); err != nil {

@@ -111,36 +111,60 @@ KERNEL(256, 1) lora_shrink_mma(PARAM LoraParams p) {
   p.h[(((long)blockZ() * gridX() + blockX()) * TILE_ROWS + is.row) * p.targets * p.rank + (long)is.target * p.rank + is.rank] = is.sum;
 }
 
-// lora_planes_mma stores h, times the scales, in bf16 as dense_sm90/adapter_steps.h reads it: each slot's rows in a plane of their own. The last of the blocks
-// that share the columns of A adds up what all have.
-KERNEL(256, 1) lora_planes_mma(PARAM PlanesParams p) {
-  SHARED int before;
-  Shrunk is;
-  if (!shrink(p.lora, is)) return;
-  int block = blockY() * gridX() + blockX(), splits = p.lora.splits;
-  if (splits > 1) {
-    float* h = p.lora.h + (long)block * splits * 256 + threadX();
-    h[blockZ() * 256] = is.sum;
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
-    barrier();
-    if (threadX() == 0) asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(p.arrived + block) : "memory");
-    barrier();
-    if (before + 1 < splits) return;
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
-    if (threadX() == 0) p.arrived[block] = 0;
-    float part[MAX_SPLITS];
-    UNROLL for (int z = 0; z < MAX_SPLITS; z++) {
-      part[z] = 0;
-      if (z < splits) asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(part[z]) : "l"(h + z * 256) : "memory");
-    }
-    is.sum = 0;
-    UNROLL for (int z = 0; z < MAX_SPLITS; z++) is.sum += part[z];
+// addSplits has the last of the blocks that share the columns of A add up what all have; for the others it is false.
+DEVICE bool addSplits(const LoraParams& p, int* arrived, Shrunk& is) {
+  SHARED static int before;
+  int block = blockY() * gridX() + blockX(), splits = p.splits;
+  if (splits == 1) return true;
+  float* h = p.h + (long)block * splits * 256 + threadX();
+  h[blockZ() * 256] = is.sum;
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  barrier();
+  if (threadX() == 0) asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrived + block) : "memory");
+  barrier();
+  if (before + 1 < splits) return false;
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  if (threadX() == 0) arrived[block] = 0;
+  float part[MAX_SPLITS];
+  UNROLL for (int z = 0; z < MAX_SPLITS; z++) {
+    part[z] = 0;
+    if (z < splits) asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(part[z]) : "l"(h + z * 256) : "memory");
   }
+  is.sum = 0;
+  UNROLL for (int z = 0; z < MAX_SPLITS; z++) is.sum += part[z];
+  return true;
+}
+
+// lora_planes_mma stores h, times the scales, in bf16 as dense_sm90/adapter_steps.h reads it: each slot's rows in a plane of their own.
+KERNEL(256, 1) lora_planes_mma(PARAM PlanesParams p) {
+  Shrunk is;
+  if (!shrink(p.lora, is) || !addSplits(p.lora, p.arrived, is)) return;
   if (!is.there) return;
   int at = is.tile[1] + is.row;
   int unit = (is.tile[3] * p.passes + is.pass) * p.sides + is.target % p.sides;
   long step = (long)(is.target / p.sides) * p.steps + unit / 4;
   ((bf16*)p.planes)[(step * p.rows + p.lora.rows[at]) * 64 + unit % 4 * GROUP + is.rank % GROUP] = fromFloat<bf16>(is.sum * is.slot.scale * p.lora.scales[at]);
+}
+
+// lora_tiles_mma stores h, times the scales, in bf16 as dense_sm90/adapter_tiles.h reads it: of each tile its window of 16 rows, 0 in those that are not the
+// tile's, and of ranks that its adapter has not.
+KERNEL(256, 1) lora_tiles_mma(PARAM TilesParams p) {
+  alignas(16) SHARED bf16 window[TILE_ROWS][GROUP];
+  Shrunk is = {};
+  bool ranks = shrink(p.lora, is);
+  int passes = ceilDiv(p.lora.rank, GROUP), target = blockY() / passes, pass = blockY() % passes;
+  const int* tile = p.lora.tiles + 4 * blockX();
+  if (tile[2] == 0) return;
+  if (ranks ? !addSplits(p.lora, p.arrived, is) : blockZ() > 0) return;
+  ((bf16*)window)[threadX()] = fromFloat<bf16>(0);
+  barrier();
+  if (ranks && is.there) {
+    int at = tile[1] + is.row;
+    window[p.lora.rows[at] % TILE_ROWS][is.rank % GROUP] = fromFloat<bf16>(is.sum * is.slot.scale * p.lora.scales[at]);
+  }
+  barrier();
+  Vec16* to = (Vec16*)p.h + (((long)target * p.passes + pass) * p.room + blockX()) * (TILE_ROWS * GROUP / 8);
+  if (threadX() < TILE_ROWS * GROUP / 8) to[threadX()] = ((const Vec16*)window)[threadX()];
 }
 
 // lora_clear empties planes: n times 16 bytes.
@@ -190,7 +214,7 @@ KERNEL(256, 1) lora_expand_mma(PARAM LoraParams p) {
   UNROLL for (int j = 0; j < 4; j++) {
     int c = column + mine + 2 * j;
     part[j] = 0;
-    if (s.rank >= 16 && c < out) part[j] = *(const u64*)(b + (long)c * s.pitch + 4 * t);
+    if (s.rank >= 16 && c < out) part[j] = *(const u64*)(b + bAt(out, c, 4 * t));
   }
   gridDependencyWait();
   for (int i = threadX(); i < TILE_ROWS * s.rank / 2; i += threads()) {
@@ -216,14 +240,14 @@ KERNEL(256, 1) lora_expand_mma(PARAM LoraParams p) {
         int c = column + mine + 2 * j, next = k + 16;
         if (next + 16 > s.rank) c += step, next = 0;
         part[j] = 0;
-        if (c < out) part[j] = *(const u64*)(b + (long)c * s.pitch + next + 4 * t);
+        if (c < out) part[j] = *(const u64*)(b + bAt(out, c, next + 4 * t));
       }
     }
     if (k < s.rank) {
       int at = k / 2 + t;
       UNROLL for (int j = 0; j < 4; j++) {
         int c = column + mine + 2 * j;
-        u32 b0 = c < out ? *(const u32*)(b + (long)c * s.pitch + k + 2 * t) : 0;
+        u32 b0 = c < out ? *(const u32*)(b + bAt(out, c, k + 2 * t)) : 0;
         mma(d[j], first[g][at], first[g + 8][at], 0, 0, b0, 0);
         mma(d[j], rest[g][at], rest[g + 8][at], 0, 0, b0, 0);
       }
@@ -255,9 +279,9 @@ KERNEL(256, 3) lora_delta_mma(PARAM LoraParams p) {
   int mine = 8 * (g / 2) + g % 2; // of the columns of an operand: + 2 × its number
   u64 part[AHEAD][4] = {};
   int nextColumn = column, nextK = 0;
-  auto load = [&](int i) __attribute__((always_inline)) { // what lies beyond the last column is not stored, and beyond the last rank multiplied by 0
+  auto load = [&](int i) __attribute__((always_inline)) { // what lies beyond the last column is not stored
     if (s.rank > 0) UNROLL for (int j = 0; j < 4; j++)
-      part[i][j] = *(const u64*)((const bf16*)s.b + (long)mini(nextColumn + mine + 2 * j, out - 1) * s.pitch + mini(nextK + 4 * t, s.rank - 4));
+      part[i][j] = *(const u64*)((const bf16*)s.b + bAt(out, mini(nextColumn + mine + 2 * j, out - 1), nextK + 4 * t));
     if ((nextK += 16) >= 16 * passes) nextColumn += step, nextK = 0;
   };
   UNROLL for (int i = 0; i < AHEAD; i++) load(i); // adapters do not depend on the launch before

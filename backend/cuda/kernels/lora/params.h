@@ -7,15 +7,18 @@ enum { TILE_ROWS = 16, MAX_TARGETS = 8, MAX_RANK = 512, MAX_SPLITS = 16, DELTA_R
 // LoraSlot is one adapter's numbers for one matrix W [out, in]; for a table of embeddings a has a row for each token.
 struct LoraSlot {
   const void* a;        // [rank, in]; of a table [vocab, rank]
-  const void* b;        // [out, pitch], of which rank count; of a table [hidden, rank]
+  const void* b;        // [passes of 16 ranks][out][16], see bAt; of a table [hidden, rank]
   const float* columns; // [out] factors of the base's results; null: 1
   const float* bias;    // [out]; null: 0
   const void* rows;     // [count, in] that take the places of rows of W; null: none
   const int* indices;   // [count] which of them; null: all
   int rank, count;      // rank is a multiple of 8 where W is no table: the file's, with zeros
   float scale;
-  int pitch; // the same in all slots
+  int reserved; // 0
 };
+
+// bAt is where a number of B lies, of so many rows. Behind the last rank of a pass are zeros, and so many passes are read as an adapter has ranks.
+DEVICE long bAt(int out, int row, int rank) { return ((long)(rank / 16) * out + row) * 16 + rank % 16; }
 
 struct LoraParams {
   const int* tiles;    // [n × 4]: slot, first of its rows in rows, how many, which plane is the slot's
@@ -28,6 +31,14 @@ struct LoraParams {
   int out[MAX_TARGETS];
   int in, targets, rank; // rank is the largest
   int splits;            // of the columns of A, blocks that compute them apart: MAX_SPLITS at most
+};
+
+// TilesParams is those of lora_tiles_mma.
+struct TilesParams {
+  LoraParams lora;
+  void* h;      // [targets][passes][room][16 rows][16] bf16
+  int* arrived; // as in PlanesParams
+  int passes, room;
 };
 
 // PlanesParams is those of lora_planes_mma.

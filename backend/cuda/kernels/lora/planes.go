@@ -14,7 +14,7 @@ type PlanesParams struct {
 }
 
 // ArrivedBytes is what PlanesParams.Arrived takes: a counter for each tile, target and pass of a launch whose blocks share columns of A.
-const ArrivedBytes = 4 * fewBlocks / 2 * DeltaRank / passRanks
+const ArrivedBytes = 4 * fewBlocks / 2 * DeltaRank / PassRanks
 
 // ClearParams is what is emptied: N times 16 bytes from At on.
 type ClearParams struct {

@@ -25,7 +25,7 @@ func TestPlanes(t *testing.T) {
 		} {
 			name := fmt.Sprintf("in %d, targets %d, sides %d, ranks %v, %d rows", c.in, c.targets, c.sides, c.ranks, len(c.rows))
 			g.Sub(name, func(g *gputest.GPU) {
-				passes, room := (c.bound+passRanks-1)/passRanks, len(c.rows)+3
+				passes, room := passesOf(c.bound), len(c.rows)+3
 				x := g.Random(len(c.rows)*c.in, 1)
 				var tiles, rows []int32
 				var scales []float32
@@ -69,8 +69,8 @@ func TestPlanes(t *testing.T) {
 								for k := range c.in {
 									v += float64(x[row*c.in+k]) * float64(a[j*c.in+k])
 								}
-								unit := (slot*passes+j/passRanks)*c.sides + i%c.sides
-								want[((i/c.sides*steps+unit/4)*room+row)*64+unit%4*passRanks+j%passRanks] = v * float64(s.Scale) * (1 - float64(row%8)/16)
+								unit := (slot*passes+j/PassRanks)*c.sides + i%c.sides
+								want[((i/c.sides*steps+unit/4)*room+row)*64+unit%4*PassRanks+j%PassRanks] = v * float64(s.Scale) * (1 - float64(row%8)/16)
 							}
 						}
 					}

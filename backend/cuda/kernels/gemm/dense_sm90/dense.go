@@ -202,20 +202,25 @@ func (k *Kernel) paired() bool {
 
 // Launch computes the first m rows.
 func (k *Kernel) Launch(s *driver.Stream, m int) error {
-	w, p, grid := k.prepare(m, 0)
+	w, p, grid := k.prepare(m, nil)
 	return driver.Launch(s, w.kernel, grid, &p.params)
 }
 
 // LaunchDeltas computes the first m rows of a problem with deltas, which are added to the rows whose places, int32, are not negative.
 func (k *Kernel) LaunchDeltas(s *driver.Stream, m int, places driver.Ptr) error {
-	w, p, grid := k.prepare(m, 0)
+	w, p, grid := k.prepare(m, nil)
 	p.Places = places
 	return driver.Launch(s, w.kernel, grid, &p)
 }
 
-// prepare gives the kernel and its parameters for m rows and so many steps behind those of k.
-func (k *Kernel) prepare(m, more int) (*width, deltaParams, driver.Grid) {
-	w, d := k.choose(m, k.steps()+more)
+// prepare gives the kernel and its parameters for m rows and so many steps behind those of k in tiles of so many rows; nil: none.
+func (k *Kernel) prepare(m int, more func(rows int) int) (*width, deltaParams, driver.Grid) {
+	w, d := k.choose(m, func(rows int) int {
+		if more == nil {
+			return k.steps()
+		}
+		return k.steps() + more(rows)
+	})
 	p := k.base
 	p.X, p.M = w.x, int32(m)
 	p.RowTiles, p.Tiles = w.tiles(&p.params, m)
@@ -226,8 +231,9 @@ func (k *Kernel) prepare(m, more int) (*width, deltaParams, driver.Grid) {
 // steps is how many there are of k.
 func (k *Kernel) steps() int { return (int(k.base.K) + depth - 1) / depth }
 
-// choose finds the width for m rows and the schedule of its tiles, of so many steps: the narrowest that takes them, or the faster of the two widest.
-func (k *Kernel) choose(m, steps int) (w *width, d schedule) {
+// choose finds the width for m rows and the schedule of its tiles, of so many steps where they have so many rows: the narrowest that takes them, or the faster of
+// the two widest.
+func (k *Kernel) choose(m int, steps func(rows int) int) (w *width, d schedule) {
 	for i := range k.widths {
 		c := &k.widths[i]
 		if m > c.rows && c.cluster == 1 && i+1 < len(k.widths) {
@@ -241,7 +247,7 @@ func (k *Kernel) choose(m, steps int) (w *width, d schedule) {
 			fixup = math.Inf(1)
 		}
 		_, tiles := c.tiles(&k.base.params, m)
-		if e := newSchedule(k.sms/c.cluster, tiles, int32(steps), c.step, fixup); w == nil || e.cost < d.cost {
+		if e := newSchedule(k.sms/c.cluster, tiles, int32(steps(c.rows)), c.step, fixup); w == nil || e.cost < d.cost {
 			w, d = c, e
 		}
 		if m <= c.rows {

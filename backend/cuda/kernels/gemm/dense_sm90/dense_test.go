@@ -78,6 +78,7 @@ func TestMirrors(t *testing.T) {
 	gputest.Mirrors(t, "gemm/dense_sm90/delta", map[string]uintptr{"delta_": unsafe.Sizeof(deltaParams{})})
 	gputest.Mirrors(t, "gemm/dense_sm90/sparse", map[string]uintptr{"sparse_": unsafe.Sizeof(sparseParams{})})
 	gputest.Mirrors(t, "gemm/dense_sm90/planes", map[string]uintptr{"planes_": unsafe.Sizeof(planesParams{})})
+	gputest.Mirrors(t, "gemm/dense_sm90/adapted", map[string]uintptr{"adapted_": unsafe.Sizeof(adaptedParams{})})
 }
 
 // check runs one problem twice, so that the scratch is seen to be empty again after a launch. With deltas every third row has none, and poison

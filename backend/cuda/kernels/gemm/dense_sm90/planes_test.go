@@ -80,7 +80,7 @@ func (c *planesCase) check(g *gputest.GPU, name string, sums driver.Ptr) {
 		w := g.Random(n*c.k, 1/math.Sqrt(float64(c.k)))
 		one := Weight{W: g.BF16(w), Y: g.Poisoned(2 * c.m * n), N: n}
 		y := product(x, w, nil, c.m, n, c.k)
-		stride := (n*c.ranks + 128) / 8 * 8
+		stride := (passes + 1) * n * unitRanks
 		all := make([]float32, c.slots*stride)
 		for j := range all {
 			all[j] = float32(math.NaN())
@@ -89,7 +89,7 @@ func (c *planesCase) check(g *gputest.GPU, name string, sums driver.Ptr) {
 			if slot < 0 {
 				continue
 			}
-			b := g.Random(n*c.ranks, 1)
+			b := g.Random(n*passes*unitRanks, 1)
 			copy(all[int(slot)*stride:], b)
 			for row := range c.m {
 				if c.plane(row) != at {
@@ -100,12 +100,12 @@ func (c *planesCase) check(g *gputest.GPU, name string, sums driver.Ptr) {
 					unit := (at*passes+r/unitRanks)*sides + i%sides
 					h[((i/sides*steps+unit/stepUnits)*rows+row)*depth+unit%stepUnits*unitRanks+r%unitRanks] = v
 					for o := range n {
-						y[row*n+o] += float64(v) * float64(b[o*c.ranks+r])
+						y[row*n+o] += float64(v) * float64(b[(r/unitRanks*n+o)*unitRanks+r%unitRanks])
 					}
 				}
 			}
 		}
-		one.B = AdapterB{At: g.BF16(all), Stride: 2 * stride, Slots: c.slots, Ranks: c.ranks}
+		one.B = AdapterB{At: g.BF16(all), Slots: c.slots, Passes: passes + 1}
 		p.Weights, want = append(p.Weights, one), append(want, y)
 	}
 	if c.gated {
@@ -152,7 +152,7 @@ func BenchmarkPlanes(b *testing.B) {
 					for range copies {
 						p := Problem{Type: graph.BF16, X: g.Noise(2 * c.m * shape.k), Rows: c.m, K: shape.k, Gated: shape.gated}
 						for i, n := range shape.n {
-							w := Weight{Y: g.Poisoned(2 * c.m * n), N: n, Delta: g.Noise(2 * c.m * n), B: AdapterB{At: g.Noise(2 * n * 16 * c.planes), Stride: 2 * n * 16, Slots: c.planes, Ranks: 16}}
+							w := Weight{Y: g.Poisoned(2 * c.m * n), N: n, Delta: g.Noise(2 * c.m * n), B: AdapterB{At: g.Noise(2 * n * 16 * c.planes), Slots: c.planes, Passes: 1}}
 							if shape.gated && i == 1 {
 								p.Weights[0].Delta2, p.Weights[0].B2 = w.Delta, w.B
 								break

@@ -75,6 +75,6 @@ func NewSparse(l *kernels.Loader, p Problem, sums driver.Ptr) (*SparseKernel, er
 
 // Launch computes the first m rows.
 func (k *SparseKernel) Launch(s *driver.Stream, m int) error {
-	w, base, grid := k.kernel.prepare(m, 0)
+	w, base, grid := k.kernel.prepare(m, nil)
 	return driver.Launch(s, w.kernel, grid, &sparseParams{params: base.params, W: k.w, Up: k.up})
 }

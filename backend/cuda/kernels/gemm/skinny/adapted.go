@@ -16,7 +16,7 @@ const (
 // HiddenBytes is what AdaptedParams.H takes.
 const HiddenBytes = 4 * AdaptedRows * AdaptedParts * AdaptedRank * adaptedSplits
 
-// SlotsB is the second matrices of adapters for a weight: in each slot, Stride numbers apart, [N, Ranks] bf16. What an adapter does not have is zeros.
+// SlotsB is the second matrices of adapters for a weight: in each slot, Stride numbers apart, [passes of 16 ranks][N][16] bf16. What an adapter does not have is zeros.
 type SlotsB struct {
 	At     driver.Ptr
 	Stride int64
@@ -32,7 +32,7 @@ type AdaptedParams struct {
 	Arrived                         driver.Ptr               // int32, 0 between launches
 	Count, Passes                   int32                    // tiles; blocks for the ranks of each: 16 of them
 	splits                          int32                    // blocks for the columns of A
-	Ranks                           int32                    // numbers of a row of B, a multiple of 8
+	_                               int32
 }
 
 // AdaptedKernel is a problem's kernels where rows have LoRA adapters: one launch multiplies with the weights and with the adapters' matrices.

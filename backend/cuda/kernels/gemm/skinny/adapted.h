@@ -10,9 +10,9 @@
 namespace skinny_gemm {
 enum { ADAPTED_ROWS = 8, ADAPTED_RANK = 64, ADAPTED_PARTS = 3, ADAPTED_SPLITS = 16 }; // at most, of a launch
 
-// SlotsB is B in all slots. Ranks that an adapter does not have are zeros in B or in h.
+// SlotsB is B in all slots. Ranks that an adapter does not have are zeros in h.
 struct SlotsB {
-  const bf16* at; // [slots][n, ranks]
+  const bf16* at; // [slots][passes of 16 ranks][n][16]
   long stride;    // numbers from slot to slot
 };
 struct AdaptedParams {
@@ -26,7 +26,7 @@ struct AdaptedParams {
   u32* h;              // [ADAPTED_SPLITS][ADAPTED_ROWS][ADAPTED_PARTS][ADAPTED_RANK]: A x by the scales, over a part of the columns of A each; EMPTY between launches
   int* arrived;        // blocks of the product that have read h; zero between launches
   int count, passes;   // tiles; blocks that the ranks of a tile's adapter are divided into
-  int splits, ranks;   // blocks that the columns of A are divided into; numbers of a row of B, a multiple of 8
+  int splits;          // blocks that the columns of A are divided into
 };
 
 DEVICE u32* hiddenAt(const AdaptedParams& a, int split, int row, int part, int rank) {
@@ -84,7 +84,9 @@ template <int PARTS> struct Adapted {
   mutable int part, before;
   mutable Vec16 b[PARTS][2]; // the thread's numbers of B, of the first 16 ranks
 
-  DEVICE const bf16* rowOfB(int m, int r, int column) const { return a.b[part + r].at + s.slots[m] * a.b[part + r].stride + (long)column * a.ranks; }
+  DEVICE const bf16* rowOfB(int m, int r, int column, int pass) const {
+    return a.b[part + r].at + s.slots[m] * a.b[part + r].stride + ((long)pass * a.product.part[part].n + column) * 16;
+  }
   // prepare finds the rows' adapters, and has the block's rows of B brought to the L2 cache. One load waits for another's result and no more: each takes
   // microseconds beside those of weights.
   DEVICE void prepare(int which, int row0, int n) const {
@@ -94,8 +96,10 @@ template <int PARTS> struct Adapted {
     s.slots[m] = a.rowSlots[m];
     if (s.slots[m] < 0) return;
     UNROLL for (int r = 0; r < PARTS; r++) {
-      const u8* from = (const u8*)rowOfB(m, r, row0);
-      for (int at = 0; at < mini(16, n - row0) * a.ranks * 2; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+      for (int pass = 0; pass < a.passes; pass++) {
+        const u8* from = (const u8*)rowOfB(m, r, row0, pass);
+        for (int at = 0; at < mini(16, n - row0) * 32; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+      }
     }
   }
   // collect fetches the thread's numbers of B, and waits for h.
@@ -105,7 +109,7 @@ template <int PARTS> struct Adapted {
     bool has = mine < a.product.m && s.slots[mini(mine, ADAPTED_ROWS - 1)] >= 0;
     UNROLL for (int r = 0; r < PARTS; r++) UNROLL for (int j = 0; j < 2; j++) {
       b[r][j] = Vec16{};
-      if (has && 8 * j < a.ranks) b[r][j] = loadNoAllocate(rowOfB(mine, r, column) + 8 * j);
+      if (has) b[r][j] = loadNoAllocate(rowOfB(mine, r, column, 0) + 8 * j);
     }
     int ranks = a.passes * 16;
     for (int i = threadX(); i < a.product.m * PARTS * ranks; i += threads()) {
@@ -151,9 +155,8 @@ template <int PARTS> struct Adapted {
       const float* h = s.h[m][r] + j;
       UNROLL for (int i = 0; i < 4; i++) sum += low(v.x[i]) * h[2 * i] + high(v.x[i]) * h[2 * i + 1];
     };
-    UNROLL for (int j = 0; j < 2; j++)
-      if (8 * j < a.ranks) eight(b[r][j], 8 * j);
-    for (int j = 16; j < a.ranks; j += 8) eight(*(const Vec16*)(rowOfB(m, r, column) + j), j);
+    UNROLL for (int j = 0; j < 2; j++) eight(b[r][j], 8 * j);
+    for (int j = 2; j < 2 * a.passes; j++) eight(*(const Vec16*)(rowOfB(m, r, column, j / 2) + j % 2 * 8), 8 * j);
     return sum;
   }
   DEVICE void leave(int before) const {

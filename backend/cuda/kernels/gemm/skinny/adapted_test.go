@@ -32,20 +32,21 @@ type adapterMatrices struct {
 func slotTable(g *gputest.GPU, ranks []int, n, k int) (driver.Ptr, SlotsB, []adapterMatrices) {
 	var table []byte
 	var all []adapterMatrices
-	pitch := slices.Max(ranks)
-	bs := make([]float32, len(ranks)*n*pitch)
+	stride := (slices.Max(ranks) + 15) / 16 * 16 * n
+	bs := make([]float32, len(ranks)*stride)
 	for i, r := range ranks {
 		m := adapterMatrices{a: g.Random(r*k, 1/math.Sqrt(float64(k))), b: g.Random(n*r, 1), scale: 0.5 + float32(i)/4}
-		s := lora.Slot{Rank: int32(r), Pitch: int32(pitch), Scale: m.scale}
-		for row := range n {
-			copy(bs[(i*n+row)*pitch:], m.b[row*r:(row+1)*r])
+		s := lora.Slot{Rank: int32(r), Scale: m.scale}
+		for at, v := range m.b {
+			row, rank := at/r, at%r
+			bs[i*stride+(rank/16*n+row)*16+rank%16] = v
 		}
 		if r > 0 {
 			s.A = g.BF16(m.a)
 		}
 		table, all = append(table, lora.EncodeSlot(&s)...), append(all, m)
 	}
-	return g.Bytes(table), SlotsB{g.BF16(bs), int64(n * pitch)}, all
+	return g.Bytes(table), SlotsB{g.BF16(bs), int64(stride)}, all
 }
 
 // make puts a problem on the device, with what it comes to.
@@ -84,7 +85,7 @@ func (c *adaptedProblem) make(g *gputest.GPU) (p AdaptedParams, want [][]float64
 		rowSlots[row] = int32(s)
 	}
 	p.Tiles, p.Places, p.Scales, p.Count, p.Passes = g.Ints(tiles...), g.Ints(places...), g.F32(append(scales, 0)), int32(len(tiles)/4), int32((most+15)/16)
-	p.RowSlots, p.Ranks = g.Ints(rowSlots...), int32(slices.Max(c.ranks))
+	p.RowSlots = g.Ints(rowSlots...)
 	var halves [][]float32
 	for i, n := range c.n {
 		w, bias := g.Random(n*c.k, 1/math.Sqrt(float64(c.k))), g.Random(n, 1)
@@ -177,7 +178,7 @@ func BenchmarkAdapted(b *testing.B) {
 							places[i], scales[i] = int32(i), 1
 						}
 						p.Tiles, p.Places, p.Scales, p.H, p.Arrived, p.Count, p.Passes = g.Ints(0, 0, int32(m), 0), g.Ints(places...), g.F32(scales), h, arrived, 1, 1
-						p.RowSlots, p.Ranks = g.Ints(make([]int32, m)...), 16
+						p.RowSlots = g.Ints(make([]int32, m)...)
 						set = append(set, p)
 					}
 					adapted, err := NewAdapted(g.Loader, shape.gated)
