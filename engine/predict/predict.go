@@ -35,7 +35,14 @@ type average struct {
 func (a *averages) Observe(s *graph.Step, seconds float64) (predicted float64) {
 	tokens := s.Tokens()
 	predicted = a.Predict(sched.Shape{Tokens: tokens})
-	b := &a[bits.Len(uint(tokens))]
+	size := bits.Len(uint(tokens))
+	// Fewer tokens do not take wild times as long: what is remembered of them was held up, as a device's first step is for seconds by kernels that it loads.
+	for i := range a[:size+1] {
+		if seconds > 0 && a[i].seconds > wild*seconds {
+			a[i] = average{}
+		}
+	}
+	b := &a[size]
 	usual := b.seconds
 	if b.steps == 0 {
 		b.tokens, usual = float64(tokens), predicted

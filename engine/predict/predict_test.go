@@ -67,6 +67,20 @@ func TestAveragesOfStalls(t *testing.T) {
 	}
 }
 
+// TestAveragesOfFirstSteps: a first step that took seconds, for kernels that the device loaded, is forgotten when one of as many tokens or more takes a part of that.
+func TestAveragesOfFirstSteps(t *testing.T) {
+	for _, next := range []int{20, 2048} {
+		var a averages
+		a.Observe(stepOf(24), 1.7)
+		a.Observe(stepOf(next), 0.03)
+		for _, n := range []int{1, 17, 24, 2048} {
+			if p := a.Predict(sched.Shape{Tokens: n}); p > 0.03*2048/float64(next)+1e-9 {
+				t.Errorf("after a first step of 1.7 s and one of %d tokens in 0.03 s %d tokens are predicted to take %.3f s", next, n, p)
+			}
+		}
+	}
+}
+
 // TestWait: a request waits for the prompts before its own, and for a place.
 func TestWait(t *testing.T) {
 	for free, want := range map[int]time.Duration{0: 420, 2: 220, 9: 70} {
