@@ -2,8 +2,7 @@
 //
 //   place       shares of experts → shares of their copies, where experts are placed by load
 //   exchange_*  the shares of a rank's experts of all rows (collective.cu)
-//   flags       those → which rows come, of steps of many
-//   arrivals    the rows that come, and how many
+//   arrivals    those → which rows come, and how many
 //   dispatch    rows to the ranks of their experts
 //   combine_*   what experts have made of them back, summed in the order of ranks
 //
@@ -61,55 +60,21 @@ KERNEL(256, 1) place(PARAM PlaceParams p) {
 
 struct ArrivalsParams {
   Routes routes;
-  int held;
-  int flagged; // 1: number says already which rows come
+  int held, pad;
 };
 
-// comes reports whether a row has a share in any of this rank's experts. A warp computes it, of several rows at once so that their loads are on their way together.
-constexpr int LOOKS = 4;
-DEVICE void comesAll(const ArrivalsParams& p, int row, int step, int rows, bool (&comes)[LOOKS]) {
-  UNROLL for (int j = 0; j < LOOKS; j++) comes[j] = false;
-  for (int e = lane(); e < p.held; e += 32) {
-    float share[LOOKS];
-    UNROLL for (int j = 0; j < LOOKS; j++) share[j] = row + j * step < rows ? p.routes.come[(long)(row + j * step) * p.held + e] : 0.0f;
-    UNROLL for (int j = 0; j < LOOKS; j++) comes[j] |= share[j] != 0;
-  }
-  UNROLL for (int j = 0; j < LOOKS; j++) comes[j] = votes(comes[j]) != 0;
-}
-
-// flags has many blocks find which rows come, where one would take long.
-KERNEL(256, 1) flags(PARAM ArrivalsParams p) {
-  launchDependentsAndWait();
-  int rows = p.routes.first[p.routes.ranks], step = gridX() * 8;
-  for (int row = blockX() * 8 + warp(); row < rows; row += LOOKS * step) {
-    bool comes[LOOKS];
-    comesAll(p, row, step, rows, comes);
-    UNROLL for (int j = 0; j < LOOKS; j++)
-      if (lane() == 0 && row + j * step < rows) p.routes.number[row + j * step] = comes[j];
-  }
-}
-
-// arrivals lists the rows that come. One block.
+// arrivals lists the rows that have a share in any of this rank's experts. One block.
 KERNEL(1024, 1) arrivals(PARAM ArrivalsParams p) {
   SHARED static int found[32];
-  SHARED static u8 flag[1024];
   const Routes& t = p.routes;
   launchDependentsAndWait();
   int rows = t.first[t.ranks], before = 0;
   for (int from = 0; from < rows; from += 1024) {
-    int row = from + threadX(), end = mini(rows, from + 1024);
+    int row = from + threadX();
     bool comes = false;
-    if (p.flagged) {
-      comes = row < rows && t.number[row] != 0;
-    } else {
-      for (int r = from + warp(); r < end; r += 32 * LOOKS) {
-        bool all[LOOKS];
-        comesAll(p, r, 32, end, all);
-        UNROLL for (int j = 0; j < LOOKS; j++)
-          if (lane() == 0 && r + 32 * j < end) flag[r + 32 * j - from] = all[j];
-      }
-      barrier();
-      comes = row < rows && flag[threadX()];
+    if (row < rows) {
+      const float* share = t.come + (long)row * p.held;
+      for (int e = 0; e < p.held; e++) comes |= share[e] != 0;
     }
     u32 all = votes(comes);
     if (lane() == 0) found[warp()] = __builtin_popcount(all);

@@ -39,12 +39,10 @@ type placeParams struct {
 }
 
 type arrivalsParams struct {
-	routes        routesParams
-	Held, Flagged int32
+	routes routesParams
+	Held   int32
+	_      int32
 }
-
-// oneBlock is the most rows of which one block finds those that come, beside listing them.
-const oneBlock = 512
 
 type dispatchParams struct {
 	Params
@@ -77,12 +75,12 @@ func FitsDispatch(t graph.Type, width, ranks int) error {
 type Dispatch struct {
 	Placed driver.Ptr // [own rows, experts] float32, where experts are placed by load
 
-	spread                       graph.Spread
-	rank                         int
-	shares                       Exchange
-	place, flags, arrivals, move *driver.Kernel
-	firstCopy, copies            driver.Ptr
-	width, rowBytes              int64
+	spread                graph.Spread
+	rank                  int
+	shares                Exchange
+	place, arrivals, move *driver.Kernel
+	firstCopy, copies     driver.Ptr
+	width, rowBytes       int64
 }
 
 // Copies lists the places of each expert among those of all ranks, one expert's behind the other's, and where in the list each one's begin.
@@ -112,7 +110,7 @@ func NewDispatch(l *kernels.Loader, t graph.Type, width int, o graph.Spread, ran
 	for _, k := range []struct {
 		to   **driver.Kernel
 		name string
-	}{{&d.place, "place"}, {&d.flags, "flags"}, {&d.arrivals, "arrivals"}, {&d.move, "dispatch"}} {
+	}{{&d.place, "place"}, {&d.arrivals, "arrivals"}, {&d.move, "dispatch"}} {
 		if *k.to, err = l.Kernel("collective/dispatch", k.name, 0); err != nil {
 			return d, err
 		}
@@ -162,14 +160,7 @@ func (d Dispatch) Launch(s *driver.Stream, g *Group, t Routes, x, shares, y, her
 		return err
 	}
 	routes := routesOf(g, t, count, first)
-	list := arrivalsParams{routes: routes, Held: int32(o.Held())}
-	if rows := int64(first[g.Ranks]); rows > oneBlock {
-		list.Flagged = 1
-		if err := driver.Launch(s, d.flags, driver.Grid{X: g.blocks(32 * rows / 4), Threads: threads}, &list); err != nil {
-			return err
-		}
-	}
-	if err := driver.Launch(s, d.arrivals, driver.Grid{X: 1, Threads: 1024}, &list); err != nil {
+	if err := driver.Launch(s, d.arrivals, driver.Grid{X: 1, Threads: 1024}, &arrivalsParams{routes: routes, Held: int32(o.Held())}); err != nil {
 		return err
 	}
 	each := rowsIn(g, d.rowBytes)

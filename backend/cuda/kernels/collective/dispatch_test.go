@@ -14,7 +14,7 @@ import (
 )
 
 func TestDispatchMirrors(t *testing.T) {
-	gputest.Mirrors(t, "collective/dispatch", map[string]uintptr{"place": unsafe.Sizeof(placeParams{}), "arrivals": unsafe.Sizeof(arrivalsParams{}), "flags": unsafe.Sizeof(arrivalsParams{}), "dispatch": unsafe.Sizeof(dispatchParams{}), "combine_": unsafe.Sizeof(combineParams{})})
+	gputest.Mirrors(t, "collective/dispatch", map[string]uintptr{"place": unsafe.Sizeof(placeParams{}), "arrivals": unsafe.Sizeof(arrivalsParams{}), "dispatch": unsafe.Sizeof(dispatchParams{}), "combine_": unsafe.Sizeof(combineParams{})})
 }
 
 // TestCopies: every place of an expert is in its list.
