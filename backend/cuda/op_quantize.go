@@ -76,6 +76,9 @@ func (d *Device) bindOutliers(adds []*part, act *part) (func(*step) error, error
 			return nil, err
 		}
 		p.Part[i] = outliers.Part{W: codes, Scale: w.scales, Y: at(add.args.In[0]), Sum: at(add.args.Out[0]), N: int64(add.node.Out[0].Axis.Len())}
+		if act != nil {
+			p.Part[i].Sum = p.Part[i].Y
+		}
 	}
 	if act != nil {
 		p.Joined, p.Fn = at(act.args.Out[0]), int32(act.node.Op.(graph.ActMul).Fn)

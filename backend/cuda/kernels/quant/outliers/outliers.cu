@@ -94,7 +94,7 @@ struct Column {
   // nothing reports whether there is nothing to do where no number is large.
   DEVICE bool nothing() const { return !joined && part.y == part.sum; }
   DEVICE const i8* row(const OutlierPart& of, int k) const { return of.w + (long)mini(at, of.n - 1) * k; }
-  // put stores a row's number: sum, and of the second part more, are what its large numbers come to.
+  // put stores a number of few rows: sum, and of the second part more, are what its large numbers come to.
   DEVICE void put(const OutlierParams& p, int row, float sum, float more) const {
     long to = row * part.n + at;
     float y = toFloat(fromFloat<bf16>(toFloat(part.y[to]) + sum * part.scale[at]));
@@ -162,7 +162,29 @@ KERNEL(THREADS, 2) find_outliers(PARAM OutlierParams p) {
   if (threadX() == 0) columns[0] = count;
 }
 
-// Behind it a thread has a row of W and the rows of a tile.
+// join makes fn(first) × second of a block's columns of some rows of two sums.
+DEVICE void join(const OutlierParams& p, int row0, int rows) {
+  const OutlierPart &first = p.part[0], &second = p.part[1];
+  int column0 = blockX() * THREADS, width = mini(THREADS, first.n - column0);
+  auto of = [&](float a, float b) { return gate(p.fn, a) * b; };
+  if (first.n % 8) {
+    for (int i = threadX(); i < rows * width; i += THREADS) {
+      long at = (row0 + i / width) * first.n + column0 + i % width;
+      p.joined[at] = fromFloat<bf16>(of(toFloat(first.sum[at]), toFloat(second.sum[at])));
+    }
+    return;
+  }
+  for (int i = threadX(); i < rows * (THREADS / 8); i += THREADS) {
+    int c = i % (THREADS / 8) * 8;
+    if (c >= width) continue;
+    long at = (row0 + i / (THREADS / 8)) * first.n + column0 + c;
+    Vec16 a = *(const Vec16*)(first.sum + at), b = *(const Vec16*)(second.sum + at);
+    UNROLL for (int j = 0; j < 4; j++) a.x[j] = pack(of(low(a.x[j]), low(b.x[j])), of(high(a.x[j]), high(b.x[j])));
+    *(Vec16*)(p.joined + at) = a;
+  }
+}
+
+// Behind it a thread has a row of W and the rows of a tile. Sums that are joined are in place: where no number is large they are there already.
 template <bool JOINED> DEVICE void addMany(const OutlierParams& p) {
   constexpr int STAGE = 8; // columns whose numbers are in shared memory at one time
   SHARED alignas(16) static float numbers[STAGE][MANY];
@@ -199,8 +221,21 @@ template <bool JOINED> DEVICE void addMany(const OutlierParams& p) {
       if (JOINED) more[r] += numbers[i][r] * other[i];
     }
   }
-  if (!column.inside()) return;
-  UNROLL for (int r = 0; r < MANY; r++) if (row0 + r < p.m) column.put(p, row0 + r, sums[r], more[JOINED ? r : 0]);
+  int rows = mini(MANY, p.m - row0);
+  auto add = [&](const OutlierPart& part, const float (&sums)[MANY]) {
+    float scale = part.scale[column.at];
+    bf16* to = part.sum + (long)row0 * part.n + column.at;
+    const bf16* y = part.y + (long)row0 * part.n + column.at;
+    UNROLL for (int r = 0; r < MANY; r++) if (r < rows) to[r * part.n] = fromFloat<bf16>(toFloat(y[r * part.n]) + sums[r] * scale);
+  };
+  if (column.inside() && (count > 0 || !JOINED)) {
+    add(column.part, sums);
+    if constexpr (JOINED) add(column.up, more);
+  }
+  if constexpr (JOINED) {
+    barrier(); // the block's part of both sums is there
+    join(p, row0, rows);
+  }
 }
 KERNEL(THREADS, 3) add_outliers32(PARAM OutlierParams p) { addMany<false>(p); }
 KERNEL(THREADS, 2) join_outliers32(PARAM OutlierParams p) { addMany<true>(p); }

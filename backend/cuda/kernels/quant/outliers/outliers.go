@@ -20,7 +20,7 @@ const MostParts = 3
 type Params struct {
 	X      driver.Ptr // [M, K] bf16
 	Part   [MostParts]Part
-	Joined driver.Ptr // [M, N] bf16: Fn of the first of two sums times the second, in place of both; or 0
+	Joined driver.Ptr // [M, N] bf16: Fn of the first of two sums times the second, of which Sum is Y and need not stay; or 0
 
 	columns, numbers driver.Ptr
 
