@@ -27,6 +27,7 @@ type InFlight struct {
 	launched time.Time     // when the device was given the step or, if that is later, had done the previous one
 	ready    time.Time     // when its tokens, or the logits to sample them from, were there
 	worked   time.Duration // that the device worked on it
+	drafting time.Duration // before it, with nothing for the device to do
 }
 
 // advance moves a request some tokens forward.
@@ -81,7 +82,7 @@ func (b *buffers) other(current *InFlight, behind []*InFlight) *InFlight {
 		*b = append(*b, f)
 	}
 	f.requests, f.outputs, f.samples, f.deferred = f.requests[:0], f.outputs[:0], f.samples[:0], false
-	f.prompts, f.drafts, f.idle = f.prompts[:0], Step{}, 0
+	f.prompts, f.drafts, f.idle, f.drafting = f.prompts[:0], Step{}, 0, 0
 	return f
 }
 

@@ -31,7 +31,8 @@ func (l *loop) launch(current *InFlight) (f *InFlight, err error) {
 	l.speculation.hiddenGone()
 	f.launched = l.meter.now()
 	if current == nil {
-		l.meter.waited(f.launched, l.speculation.took)
+		f.drafting = l.speculation.took
+		l.meter.waited(f.launched, f.drafting)
 	}
 	if err := l.run(f); err != nil {
 		return f, err

@@ -73,7 +73,7 @@ func (m *meter) stepDone(f *InFlight, began time.Time) (took time.Duration) {
 	m.ended = m.now()
 	took = m.ended.Sub(began)
 	host := max(took-f.worked, 0)
-	predicted := time.Duration(m.times.Observe(&f.size, took) * float64(time.Second))
+	predicted := time.Duration(m.times.Observe(&f.size, max(took-f.drafting, 0)) * float64(time.Second)) // drafters have prices of their own
 	step := f.drafts
 	for i := range f.outputs {
 		step.AcceptedTokens += f.outputs[i].accepted

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/ridge-llm/ridge/backend"
 	"github.com/ridge-llm/ridge/backend/ref"
@@ -184,6 +185,52 @@ func TestDraftsPreemptNobody(t *testing.T) {
 		s := run(Speculation{Drafter: d, Tokens: 1 + most, Always: true})
 		if without.Preemptions+s.Preemptions != 0 || s.DraftTokens == 0 || s.AcceptedTokens != 0 || s.Steps != without.Steps {
 			t.Errorf("drafts of %d tokens: %d steps and %d requests preempted, %d and %d without; %d of %d drafted tokens were accepted", 1+most, s.Steps, s.Preemptions, without.Steps, without.Preemptions, s.AcceptedTokens, s.DraftTokens)
+		}
+	}
+}
+
+// observed is linear that notes what steps took.
+type observed struct {
+	linear
+	took *[]float64
+}
+
+func (o observed) Observe(_ *graph.Step, seconds float64) float64 {
+	*o.took = append(*o.took, seconds)
+	return 0
+}
+
+// slow is fives that takes a time of its own for a draft.
+type slow struct {
+	fives
+	now *time.Time
+}
+
+func (*slow) Concurrent() bool { return false }
+
+func (d *slow) Propose(s []draft.Sequence) error {
+	*d.now = d.now.Add(time.Second)
+	return d.fives.Propose(s)
+}
+
+// TestDraftingIsPricedOnce: what drafting takes is the drafter's price, and no part of what steps are seen to take, which corrects theirs.
+func TestDraftingIsPricedOnce(t *testing.T) {
+	now, took := time.Unix(1e9, 0), []float64(nil)
+	d := &slow{fives{of: func(int64) bool { return true }}, &now}
+	e := on(t, untimed{ref.New()}, testLimits(1), Options{Clock: func() time.Time { return now }, Predictor: observed{linear{1, 0.001}, &took}, Speculation: Speculation{Drafter: d, Tokens: 4, Always: true}})
+	if err := e.Submit(context.Background(), greedy([]int32{10, 20, 30}, 40)); err != nil {
+		t.Fatal(err)
+	}
+	e.admit()
+	for range 5 {
+		mustStep(t, e)
+	}
+	if d.asked < 3 || now.Sub(time.Unix(1e9, 0)) < 3*time.Second {
+		t.Fatalf("a drafter was asked %d times", d.asked)
+	}
+	for i, seconds := range took {
+		if seconds != 0 {
+			t.Errorf("step %d, on a device that takes no time, is seen to take %g s", i, seconds)
 		}
 	}
 }
