@@ -8,7 +8,7 @@ ENTRY = $(if $(filter linux/amd64,$(shell $(GO) env GOOS)/$(shell $(GO) env GOAR
 TAG := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 VERSION = $(if $(TAG),-X main.version=$(TAG))
 
-.PHONY: build static packages release ptx sdk check quick fmt vet types lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts ops rankfaults arm64 systems manifests
+.PHONY: build static packages release ptx sdk check quick fmt types lint generated test race fuzz draws simulate soak neighbours adapters hybrids layouts ops rankfaults arm64 systems manifests
 
 # Where limits of memory are tiny, -E has the program say so in place of the Go runtime's stack trace (cmd/ridge/entry_linux_amd64.s).
 build:
@@ -33,7 +33,7 @@ packages: build
 release:
 	$(GO) run ./packaging/release -o .out/release -version "$(TAG:v%=%)"
 
-check: fmt vet types lint generated test
+check: fmt types lint generated test
 
 # The loop for every day: everything is built, and the packages with changes that are not committed (or else those of the last
 # commit), and those of the folder above, are vetted and tested, with the short tests; imports and sizes of files are checked.
@@ -51,24 +51,21 @@ quick: fmt
 fmt:
 	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$bad" || { echo "run gofmt -w on:"; echo "$$bad"; exit 1; }
 
-# For arm64, what has assembly of its own: vet compares it with its declarations, and its tests are linked. Other differences of systems are types' matter.
+# What go vet and staticcheck find, in one program, so that all is read and type-checked once; their versions are pinned in tools/go.mod. For arm64, what has
+# assembly of its own: vet compares it with its declarations, and its tests are linked. Other differences of systems are types' matter.
 ARM64 = $(addprefix ./,$(sort $(patsubst %/,%,$(dir $(shell git ls-files -co --exclude-standard '*_arm64.s')))))
-vet:
-	$(GO) vet ./...
+lint: .bin/lint
+	.bin/lint ./...
 	GOARCH=arm64 $(GO) vet $(ARM64)
 	@d=$$(mktemp -d) && trap "rm -r $$d" EXIT && GOARCH=arm64 $(GO) test -vet=off -c -o $$d/ $(ARM64)
+
+.bin/lint: tools/go.mod tools/lint/main.go
+	$(GO) build -C tools -o ../.bin/lint ./lint
 
 # All packages and tests, as the type checker reads them for the systems that a release is built for. Compiling and linking the program for each takes ten times
 # as long: see systems.
 types:
 	$(GO) run -C tools ./systems linux/arm64 darwin/arm64 windows/amd64
-
-# staticcheck's version is pinned in tools/go.mod.
-lint: .bin/staticcheck
-	.bin/staticcheck ./...
-
-.bin/staticcheck: tools/go.mod
-	$(GO) build -C tools -o ../.bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 
 # Files made by programs (assembly, PTX, the built-in model) must be what their programs make now.
 generated:
@@ -81,7 +78,7 @@ generated:
 ptx:
 	cd backend/cuda/ptx && $(GO) run ./build
 
-# go test's own vet is left out here and below, since vet looks at the same files with more analyzers.
+# go test's own vet is left out here and below, since lint looks at the same files with more analyzers.
 test:
 	$(GO) test -vet=off ./...
 
