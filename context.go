@@ -1,6 +1,7 @@
 package ridge
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ridge-llm/ridge/graph"
@@ -10,8 +11,8 @@ import (
 // checkContext refuses a context with more tokens than the model has learned positions for, and notes one that is longer than the
 // model was made for.
 func (o Options) checkContext(c *model.Config, g *graph.Graph) error {
-	if n := o.Speculation.most(); o.Speculation.Method != "" && n >= o.Context {
-		return fmt.Errorf("ridge: drafts of %d tokens (num_speculative_tokens) are not possible with a context of %d (--ctx), which has to hold what they go on from too; shorten them, or raise it", n, o.Context)
+	if n, context := o.Speculation.most(), cmp.Or(o.Context, c.Context); o.Speculation.Method != "" && n >= context {
+		return fmt.Errorf("ridge: drafts of %d tokens (num_speculative_tokens) are not possible with a context of %d (--ctx), which has to hold what they go on from too; shorten them, or raise it", n, context)
 	}
 	if o.Context <= c.Context {
 		return nil

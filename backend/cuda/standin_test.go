@@ -108,7 +108,11 @@ func (z zeros) Tensor(name string) (quant.Tensor, bool) {
 	for _, w := range z.graph.Weights {
 		if w.Recipe == recipe.Tensor(name) {
 			rows, cols := w.Matrices()*w.Out.Len(), w.In.Len()
-			return quant.Tensor{Format: w.Format, Rows: rows, Cols: cols, Data: make([]byte, int64(rows)*w.Format.RowBytes(cols))}, true
+			t := quant.Tensor{Format: w.Format, Rows: rows, Cols: cols, Data: make([]byte, int64(rows)*w.Format.RowBytes(cols))}
+			if w.Format.Descriptor().Sparsity.Kept == 0 {
+				return t, true
+			}
+			return t, quant.Encode(w.Format, t.Data, make([]float32, rows*cols)) == nil // a block of zeros has masks
 		}
 	}
 	return quant.Tensor{}, false
