@@ -53,7 +53,8 @@ func (d *Device) normRows(n *graph.Node) int {
 	if _, ok := n.Op.(graph.Linear); !ok || n.In[0].Type != graph.BF16 || !streams(n) || !packed.Has(n.Weights[0].Format) {
 		return 0
 	}
-	return packed.FusedRows(d.loader, n.Weights[0].Format, n.In[0].Axis.Len())
+	format, k := n.Weights[0].Format, n.In[0].Axis.Len()
+	return max(packed.FusedRows(d.loader, format, k), packed.SparseNormRows(d.loader, format, n.Out[0].Axis.Len(), k))
 }
 
 // tensorLinear reports whether a node is a linear layer for Hopper's tensor cores.
@@ -209,9 +210,11 @@ func bindLinearAddNorm(d *Device, n *graph.Node, a backend.Args, parts []*part) 
 		return nil, err
 	}
 	format := product.args.Weights[0].(*weight).format
-	few, err := packed.NewFused(d.loader, format, problem)
-	if err != nil {
-		return nil, err
+	var few *packed.Kernel // nil of sparse weights, which have unscaled alone
+	if !packed.Sparse(format) {
+		if few, err = packed.NewFused(d.loader, format, problem); err != nil {
+			return nil, err
+		}
 	}
 	weight, err := d.vector(sum.args.Weights[0])
 	if err != nil {
@@ -222,9 +225,9 @@ func bindLinearAddNorm(d *Device, n *graph.Node, a backend.Args, parts []*part) 
 	return &launch{
 		put: func(s *step) error {
 			switch m := s.rows(rows); {
-			case m <= deferred:
+			case few != nil && m <= deferred:
 				return few.Launch(d.stream, m)
-			case unscaled != nil && packed.NormRows(m):
+			case unscaled != nil && packed.NormRows(format, m):
 				return unscaled.Launch(d.stream, m)
 			}
 			return oneByOne(s, parts...)
@@ -232,7 +235,7 @@ func bindLinearAddNorm(d *Device, n *graph.Node, a backend.Args, parts []*part) 
 		link: func(to links) (err error) {
 			norm := n.Out[1]
 			if deferred == 0 || to.cannot[norm] {
-				return nil
+				return nil // readers of sparse weights find the norm that the parts made, and make it again in steps of few rows
 			}
 			unscaled, err = packed.NewNormEpilogue(d.loader, format, problem, weight, at(sum.args.Out[1]), d.scratch())
 			to.unscaled[norm] = unscaled

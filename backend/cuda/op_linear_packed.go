@@ -4,6 +4,7 @@ import (
 	"github.com/ridge-llm/ridge/backend/cuda/driver"
 	densesm90 "github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/dense_sm90"
 	"github.com/ridge-llm/ridge/backend/cuda/kernels/gemm/packed"
+	"github.com/ridge-llm/ridge/backend/cuda/kernels/norm"
 	"github.com/ridge-llm/ridge/graph"
 	"github.com/ridge-llm/ridge/quant"
 )
@@ -76,11 +77,9 @@ func (d *Device) bindPacked(layers []*part, act *part, pro *prologue) (func(*ste
 	if err != nil {
 		return nil, err
 	}
-	var normed *packed.Kernel
+	var normed func(m int) error
 	if pro != nil {
-		p := p
-		p.X, p.Norm, p.Eps = pro.x, pro.weight, pro.eps
-		if normed, err = packed.NewFused(d.loader, format, p); err != nil {
+		if normed, err = d.bindNormed(p, pro, format, few); err != nil {
 			return nil, err
 		}
 	}
@@ -103,14 +102,33 @@ func (d *Device) bindPacked(layers []*part, act *part, pro *prologue) (func(*ste
 		switch m := s.rows(kind); {
 		case m > most:
 			return many(m)
-		case pro != nil && m <= pro.rows:
-			return normed.Launch(d.stream, m)
-		case pro != nil && pro.unscaled != nil && packed.NormRows(m):
+		case pro != nil && pro.unscaled != nil && packed.NormRows(format, m):
 			return few.LaunchNormPrologue(d.stream, m, pro.unscaled, pro.eps)
+		case pro != nil && m <= pro.rows:
+			return normed(m)
 		default:
 			return few.Launch(d.stream, m)
 		}
 	}, nil
+}
+
+// bindNormed is a layer of few rows whose norm is not there, and which no product left unscaled. Kernels for sparse weights compute none: theirs is
+// launched here, to where it is in steps of more rows.
+func (d *Device) bindNormed(p packed.Problem, pro *prologue, format quant.Format, few *packed.Kernel) (func(m int) error, error) {
+	if packed.Sparse(format) {
+		k, err := norm.RMS(d.loader, graph.BF16, p.K)
+		n := &norm.Params{X: pro.x, Weight: pro.weight, Y: p.X, N: int32(p.K), Groups: 1, Eps: pro.eps}
+		return func(m int) error {
+			n.Rows = int32(m)
+			if err := k.Launch(d.stream, n); err != nil {
+				return err
+			}
+			return few.Launch(d.stream, m)
+		}, err
+	}
+	p.X, p.Norm, p.Eps = pro.x, pro.weight, pro.eps
+	normed, err := packed.NewFused(d.loader, format, p)
+	return func(m int) error { return normed.Launch(d.stream, m) }, err
 }
 
 // bindDequantised is a layer for many rows: its weights are dequantised to bf16 in memory that all layers share, and multiplied from there.

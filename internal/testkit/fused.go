@@ -85,7 +85,7 @@ func fusedCases() []Case {
 				return b.ActMul("y", linear(b, "gate", x, ffn), linear(b, "up", x, ffn), fn)
 			}, graph.GatedLinear)
 		}
-		if f == quant.BF16 || f == quant.BF16_2_4 { // norms are computed by products of whole numbers
+		if f == quant.BF16 { // norms are computed by products of packed weights
 			continue
 		}
 		add(f.String(), 1e-5, func(b *graph.Builder) *graph.Value {

@@ -6,7 +6,7 @@ import (
 	"github.com/ridge-llm/ridge/quant"
 )
 
-// RMSNorm between two GEMMs of 5 to 32 rows is fused into both, in gemm_sm90.h: the epilogue of the first adds the residual, also stores the sum
+// RMSNorm between two GEMMs of 5 to 32 rows, of 2:4 sparse weights of 1 to 32, is fused into both, in gemm_sm90.h: the epilogue of the first adds the residual, also stores the sum
 // multiplied by the norm's weights, and stores the sums of its squares over parts of each row; the prologue of the second adds these up, and its
 // results are multiplied by the scale that they give.
 
@@ -19,8 +19,16 @@ const (
 // SquaresBytes is the room for the squares of all rows.
 const SquaresBytes = 4 * normRows * normTiles
 
-// NormRows reports whether launches of m rows may have a fused norm.
-func NormRows(m int) bool { return m > int8Rows && m <= normRows }
+// NormRows reports whether launches of m rows may have a fused norm; those of fewer rows have it in their GEMVs, but for sparse weights.
+func NormRows(f quant.Format, m int) bool { return (m > int8Rows || Sparse(f)) && m <= normRows }
+
+// SparseNormRows is the most rows of a launch with a fused norm of weights in a sparse format, for layers of n × k; 0 of others.
+func SparseNormRows(l *kernels.Loader, f quant.Format, n, k int) int {
+	if !Sparse(f) || !FitsNormPrologue(l, n, k) || tiles(n) > normTiles {
+		return 0
+	}
+	return normRows
+}
 
 // NewNormEpilogue is New for NormRows rows whose Residual is added, with the norm behind them: weight is [N] float32, and Y times weight, the X of the
 // next GEMM, goes to yWeighted, [Rows, N] bf16. Nil, without an error, if there is no kernel for it.
