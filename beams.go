@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/ridge-llm/ridge/engine"
@@ -74,18 +75,14 @@ func (m *Model) beams(ctx context.Context, prompt []int32, all []Params) ([]iter
 		return nil, err
 	}
 	s := &search{m: m, prompt: prompt, p: all[0], began: time.Now()}
-	done := make(chan struct{})
-	var found []beam
-	var failed error
-	go func() {
-		defer close(done)
-		found, failed = s.run(ctx)
-	}()
+	// Whoever reads an answer first searches: what fails there is the reader's, and nothing runs for answers that nobody reads.
+	search := sync.OnceValues(func() ([]beam, error) { return s.run(ctx) })
 	var answers []iter.Seq2[Piece, error]
 	for i := range all {
 		answers = append(answers, func(yield func(Piece, error) bool) {
-			if <-done; failed != nil {
-				yield(Piece{}, failed)
+			found, err := search()
+			if err != nil {
+				yield(Piece{}, err)
 				return
 			}
 			s.pieces(&found[i], yield)

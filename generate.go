@@ -66,7 +66,7 @@ func (m *Model) GenerateEmbeddings(ctx context.Context, embeddings []float32, p 
 	}
 }
 
-// GenerateMany makes several answers to one prompt, given as token ids, which is computed once. All begin now, whether or not their pieces are
+// GenerateMany makes several answers to one prompt, given as token ids, which is computed once. All begin now (a beam search with the first piece that is read), whether or not their pieces are
 // being read; ctx ends them all, leaving the loop over one ends that.
 func (m *Model) GenerateMany(ctx context.Context, prompt []int32, all []Params) ([]iter.Seq2[Piece, error], error) {
 	if len(all) > 0 && all[0].Beams != nil {
