@@ -75,6 +75,7 @@ func TestLayout(t *testing.T) {
 		dir := withTokenizer(t, "internal/check/testdata/"+c.model)
 		c.options.Threads, c.options.Cache, c.options.Context, c.options.Deterministic = 1, "f32", 128, true // else an answer depends on those beside it
 		want := answers(t, loadFrom(t, dir, c.options))
+		states := c.model == "jamba-bias" // which it has room for only where requests happen to come one after the other; then nothing is swapped
 		for _, l := range c.layouts {
 			c.options.Layout = l
 			t.Run(fmt.Sprintf("%s %+v", c.model, l), func(t *testing.T) {
@@ -82,7 +83,7 @@ func TestLayout(t *testing.T) {
 				if got := answers(t, m); !slices.EqualFunc(got, want, slices.Equal) {
 					t.Errorf("answers are\n%v\nand should be\n%v", got, want)
 				}
-				if s := m.Stats(); c.options.Swap > 0 && l.Data > 1 && (s.Swaps == 0 || s.SwappedIn != s.SwappedOut || s.HostUsed != 0) {
+				if s := m.Stats(); c.options.Swap > 0 && l.Data > 1 && (s.Swaps == 0 && !states || s.SwappedIn != s.SwappedOut || s.HostUsed != 0) {
 					t.Errorf("%d requests were swapped out; %d pages went and %d came back, and %d are still in host memory", s.Swaps, s.SwappedOut, s.SwappedIn, s.HostUsed)
 				}
 			})
