@@ -8,8 +8,8 @@ import (
 	"github.com/ridge-llm/ridge/model"
 )
 
-// checkContext refuses a context with more tokens than the model has learned positions for, and notes one that is longer than the
-// model was made for.
+// checkContext refuses a context that drafts fill, or with more tokens than the model has learned positions for, and notes one that is longer than
+// the model was made for.
 func (o Options) checkContext(c *model.Config, g *graph.Graph) error {
 	if n, context := o.Speculation.most(), cmp.Or(o.Context, c.Context); o.Speculation.Method != "" && n >= context {
 		return fmt.Errorf("ridge: drafts of %d tokens (num_speculative_tokens) are not possible with a context of %d (--ctx), which has to hold what they go on from too; shorten them, or raise it", n, context)

@@ -75,7 +75,7 @@ func TestLayout(t *testing.T) {
 		dir := withTokenizer(t, "internal/check/testdata/"+c.model)
 		c.options.Threads, c.options.Cache, c.options.Context, c.options.Deterministic = 1, "f32", 128, true // else an answer depends on those beside it
 		want := answers(t, loadFrom(t, dir, c.options))
-		states := c.model == "jamba-bias" // which it has room for only where requests happen to come one after the other; then nothing is swapped
+		states := c.model == "jamba-bias" // whether there is too little room for all depends on when requests come, and so whether something is swapped
 		for _, l := range c.layouts {
 			c.options.Layout = l
 			t.Run(fmt.Sprintf("%s %+v", c.model, l), func(t *testing.T) {

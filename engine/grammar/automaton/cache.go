@@ -129,8 +129,7 @@ func (c *Cache) fill(ctx std.Context, owner string, e *list.Element, read func(*
 			c.drop(e)
 			c.mu.Unlock()
 		}
-		close(one.ready)
-		c.evict(one)
+		c.settle(one)
 	}()
 	one.a, one.err = c.compile(ctx, owner, read)
 }
@@ -192,14 +191,15 @@ func (c *Cache) prepare(read func(*syntax.Meter) (*syntax.Grammar, error), meter
 	return a, nil
 }
 
-// evict forgets the automata that have not been asked for longest, until the rest fits. Requests that use them go on.
-func (c *Cache) evict(newest *cached) {
-	c.mu.Lock()
+// settle has the calls that wait for an entry go on, and forgets the automata that have not been asked for longest, until the rest fits. Requests that use them go on.
+func (c *Cache) settle(newest *cached) {
+	c.mu.Lock() // those calls take it too, and so the cache is as they expect it when they return
 	defer c.mu.Unlock()
+	close(newest.ready)
 	total := 0
 	for e := c.recent.Front(); e != nil; {
 		one, next := e.Value.(*cached), e.Next()
-		if one == newest || isClosed(one.ready) {
+		if isClosed(one.ready) {
 			total += one.bytes()
 			if total > c.limit && one != newest {
 				c.drop(e)
